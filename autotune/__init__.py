@@ -1,0 +1,1 @@
+"""Search spaces, tuning studies and the shipped tuned configurations."""

@@ -1,0 +1,1 @@
+"""Kernel packages built from specs/ by `atlasgen build`: one package per shipped rule."""

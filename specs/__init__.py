@@ -1,0 +1,1 @@
+"""The shipped memory rules: one TOML file per rule."""
