@@ -1,0 +1,101 @@
+"""The one node class of the block program.
+
+A block program is a graph of pure values. A value belongs to one block of one head of one sequence; its
+axes are *named* and drawn from :data:`DIMS`, so broadcasting, transposition and reshaping do not exist as
+operators: an operator combines axes by name. Nodes are immutable and interned: equal expressions are the
+same object, which makes common subexpressions one node without a pass.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+# Axes in canonical order. r: rows of the block as readers; i, j: rows inside products of decay matrices;
+# s: rows of the block as sources; h: the halo, rows before the block that its windows reach;
+# K: features of keys and queries; V: values; c: ages inside a window.
+DIMS = ("r", "j", "i", "h", "s", "K", "V", "c")
+ROWS = frozenset("rjis")
+_ORDER = {dim: position for position, dim in enumerate(DIMS)}
+
+
+def ordered(dims: Iterable[str]) -> tuple[str, ...]:
+    """The axes, each once, in canonical order."""
+    return tuple(sorted(set(dims), key=_ORDER.__getitem__))
+
+
+class Node:
+    """An interned value: operator name, argument nodes, axes and static attributes.
+
+    Build nodes with the functions of :mod:`atlasgen.ir.build`; they simplify while they build.
+    """
+
+    __slots__ = ("op", "args", "dims", "attrs", "order", "__weakref__")
+    _table: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
+    _counter = itertools.count()
+
+    op: str
+    args: tuple[Node, ...]
+    dims: tuple[str, ...]
+    attrs: tuple[tuple[str, Any], ...]
+    order: int
+
+    def __new__(
+        cls, op: str, args: tuple[Node, ...] = (), dims: tuple[str, ...] = (), **attrs: Any
+    ) -> Node:
+        items = tuple(sorted(attrs.items()))
+        key = (op, args, dims, items)
+        found = cls._table.get(key)
+        if found is not None:
+            return found
+        node = object.__new__(cls)
+        node.op, node.args, node.dims, node.attrs = op, args, dims, items
+        node.order = next(cls._counter)  # creation order: a deterministic topological order
+        cls._table[key] = node
+        return node
+
+    def __getitem__(self, key: str) -> Any:
+        for name, value in self.attrs:
+            if name == key:
+                return value
+        raise KeyError(f"node {self.op} has no attribute {key!r}; it has {self.attrs}")
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The attribute `key`, or `default` where the node has none of that name."""
+        return next((value for name, value in self.attrs if name == key), default)
+
+    def __repr__(self) -> str:
+        attrs = "".join(f" {name}={value}" for name, value in self.attrs)
+        return f"<{self.op}{attrs} {list(self.dims)}>"
+
+
+def walk(roots: Iterable[Node], stop: frozenset[Node] | set[Node] = frozenset()) -> list[Node]:
+    """All nodes that `roots` need, arguments first, in creation order; `stop` nodes are not entered."""
+    seen: set[Node] = set()
+    stack = list(roots)
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        if node not in stop:
+            stack.extend(node.args)
+    return sorted(seen, key=lambda node: node.order)
+
+
+def users(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
+    """For each node of the list, the nodes of the list that take it as an argument."""
+    nodes = list(nodes)
+    table: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in nodes:
+        for argument in node.args:
+            if argument in table:
+                table[argument].append(node)
+    return table
+
+
+def leaves(roots: Iterable[Node]) -> Iterator[Node]:
+    """The leaf nodes that `roots` need."""
+    return (node for node in walk(roots) if node.op == "leaf")
