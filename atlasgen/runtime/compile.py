@@ -1,0 +1,129 @@
+"""From a rule to an operator: the backends and the choice between them."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import warnings
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from atlasgen.errors import ArgumentError, CompileError
+from atlasgen.runtime.executable import Executable
+from atlasgen.runtime.operator import MemoryOperator
+from atlasgen.runtime.reference_backend import ReferenceProgram
+from atlasgen.runtime.registration import Program, program_for
+from atlasgen.spec.load import load_rule
+from atlasgen.spec.rule import MemoryRule
+
+Factory = Callable[[MemoryRule], Executable]
+
+# Where each shipped backend makes an executable of a rule; imported when first asked for.
+_MODULES = {
+    "torch": "atlasgen.runtime.torch_backend",
+    "triton": "atlasgen.runtime.triton_backend",
+}
+_registered: dict[str, Factory] = {}
+_warned: set[str] = set()
+
+
+def compile(rule: MemoryRule | str | os.PathLike[str], backend: str = "auto") -> MemoryOperator:
+    """The operator of a rule: a MemoryRule, the path of a spec file, or the name of a shipped spec.
+
+    backend: "triton" (CUDA and ROCm tensors; CPU tensors under TRITON_INTERPRET=1), "torch" (any
+    device), "reference" (float64, token by token, slow), or one made known by `register_backend`; "auto"
+    takes triton for GPU tensors and torch for others, and where triton cannot serve the rule here it
+    warns once with the reason and takes torch. An explicit choice never changes.
+    Raises SpecError for a wrong spec, CompileError for a rule that no schedule of the backend serves,
+    ArgumentError for an unknown backend.
+    """
+    loaded = load_rule(rule)
+    return MemoryOperator(loaded, backend, Programs(loaded, backend))
+
+
+def register_backend(name: str, factory: Factory) -> None:
+    """Makes a backend known by name: `factory(rule)` returns an Executable or raises CompileError.
+
+    Raises ArgumentError where the name is taken by another factory: operators stay registered for the
+    process, so a name cannot change its meaning.
+    """
+    taken = name in ("auto", "reference", *_MODULES) or _registered.get(name, factory) != factory
+    if taken or not name.isidentifier():
+        raise ArgumentError(
+            "name",
+            "taken by another backend" if taken else "not an identifier",
+            value=name,
+            suggestion="choose another name",
+        )
+    _registered[name] = factory
+
+
+def backends() -> tuple[str, ...]:
+    """The words that `compile` accepts as a backend."""
+    return ("auto", *_MODULES, "reference", *_registered)
+
+
+class Programs:
+    """The programs of one operator by kind of device, all made when the rule is compiled."""
+
+    def __init__(self, rule: MemoryRule, backend: str) -> None:
+        if backend not in backends():
+            raise ArgumentError("backend", "unknown", value=backend, allowed=", ".join(backends()))
+        self.needs_interpreter = backend == "triton"
+        self.on_gpu: Program | None = None
+        self.reference = ReferenceProgram(rule) if backend == "reference" else None
+        if backend == "auto":
+            self.default = _program(rule, "torch")
+            if torch.cuda.is_available():
+                self.on_gpu = _triton_or_reason(rule)
+        elif backend != "reference":
+            self.default = _program(rule, backend)
+
+    def for_tensor(self, tensor: Tensor) -> Program:
+        """The program for tensors on that device.
+
+        Raises ArgumentError for compiled kernels on a device that cannot run them.
+        """
+        kind = tensor.device.type
+        if self.on_gpu is not None and kind == "cuda":
+            return self.on_gpu
+        if self.needs_interpreter and kind == "cpu" and not _interpreting():
+            raise ArgumentError(
+                "v",
+                "on the CPU, where backend='triton' runs only interpreted",
+                suggestion="move the tensors to a GPU, set TRITON_INTERPRET=1 before triton is "
+                "imported, or compile with backend='torch'",
+            )
+        return self.default
+
+
+def _interpreting() -> bool:
+    return os.environ.get("TRITON_INTERPRET", "") == "1"
+
+
+def _program(rule: MemoryRule, backend: str) -> Program:
+    def factory(rule: MemoryRule) -> Executable:
+        if backend in _registered:
+            return _registered[backend](rule)
+        return importlib.import_module(_MODULES[backend]).make_executable(rule)
+
+    return program_for(rule, backend, factory)
+
+
+def _triton_or_reason(rule: MemoryRule) -> Program | None:
+    """The triton program, or None after a warning that says why there is none."""
+    try:
+        return _program(rule, "triton")
+    except (ImportError, CompileError) as error:
+        reason = f"{rule.name}: {error}"
+    if reason not in _warned:
+        _warned.add(reason)
+        warnings.warn(
+            f"atlasgen uses its torch backend on the GPU, several times slower than triton, because "
+            f"triton cannot serve the rule here. {reason}",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+    return None

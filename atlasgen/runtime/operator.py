@@ -1,0 +1,188 @@
+"""The callable that a rule compiles to."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from atlasgen.runtime.carries import expanded_carries, final_state, initial_carries
+from atlasgen.runtime.layout import expand_heads, packing_of, projections
+from atlasgen.runtime.signature import (
+    Signature,
+    Sizes,
+    check_call,
+    check_values,
+    rule_gates,
+    signature_of,
+    window_gates,
+)
+from atlasgen.runtime.state import OperatorState
+from atlasgen.spec.expression import evaluate_number
+from atlasgen.spec.rule import MemoryRule
+
+
+class MemoryOperator:
+    """A memory rule as a differentiable function of tensors; made by `atlasgen.compile`.
+
+    Stateless and cheap to copy: copies and pickles hold the rule and the backend's name only.
+    `signature` lists the arguments, `rule` is the rule, `backend` the word asked for.
+    """
+
+    def __init__(self, rule: MemoryRule, backend: str, programs: Any) -> None:
+        self.rule = rule
+        self.backend = backend
+        self._programs = programs
+
+    @property
+    def signature(self) -> Signature:
+        """The arguments with shapes, dtypes and meanings; print it."""
+        return signature_of(self.rule)
+
+    def __repr__(self) -> str:
+        return f"MemoryOperator({self.rule.name}, backend={self.backend!r})"
+
+    def __reduce__(self) -> Any:
+        from atlasgen.runtime.compile import compile
+
+        return compile, (self.rule, self.backend)
+
+    def __call__(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        lr: Tensor | None = None,
+        log_alpha: Tensor | None = None,
+        log_theta: Tensor | None = None,
+        gamma: Tensor | None = None,
+        initial_memory: Tensor | Mapping[str, Tensor] | None = None,
+        initial_state: OperatorState | None = None,
+        output_final_state: bool = False,
+        cu_seqlens: Tensor | None = None,
+        debug: bool | None = None,
+        **inputs: Tensor,
+    ) -> tuple[Tensor, OperatorState | None]:
+        """Reads a sequence into the memory and answers its queries.
+
+        q [B, T, Hq, K], k [B, T, Hk, K], v [B, T, H, V] in float32, bfloat16 or float16; gates and the
+        rule's own inputs as `signature` lists them, any floating dtype, computed in float32.
+        Returns y [B, T, max(Hq, H), V] in the dtype of v (also under autocast) and, with
+        output_final_state, the OperatorState of the B sequences, else None.
+
+        With cu_seqlens [N + 1] the batch is one row that packs N sequences; states have N of them; rows
+        after the last border give 0. Gradients flow to every floating tensor, in its dtype.
+        debug: check values too; default is whether the environment has ATLASGEN_DEBUG=1.
+        Raises ArgumentError, naming the argument, for a call that does not fit the rule.
+        """
+        arguments = {
+            "lr": lr,
+            "log_alpha": log_alpha,
+            "log_theta": log_theta,
+            "gamma": gamma,
+            **inputs,
+        }
+        sizes = check_call(self.rule, q, k, v, arguments, cu_seqlens)
+        debug = _debug_wanted() if debug is None else debug
+        if debug:
+            check_values(self.rule, arguments)
+        if self._programs.reference is not None:
+            return self._programs.reference.call(
+                q, k, v, arguments, initial_memory, initial_state, output_final_state, cu_seqlens
+            )
+        carries = initial_carries(self.rule, sizes, initial_memory, initial_state, v)
+        given = {name: tensor for name, tensor in arguments.items() if tensor is not None}
+        return self._run(sizes, q, k, v, given, carries, output_final_state, cu_seqlens, debug)
+
+    def _run(
+        self,
+        sizes: Sizes,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        given: dict[str, Tensor],
+        carries: dict[str, Tensor],
+        output_final_state: bool,
+        cu_seqlens: Tensor | None,
+        debug: bool,
+    ) -> tuple[Tensor, OperatorState | None]:
+        """A call that was checked: brought to the program's layout, run, and brought back."""
+        rows = dict(zip("qkv", projections(q, k, v)))
+        per_token = {
+            entry.name for entry in self.signature.tensors if entry.shape[:2] == ("B", "T")
+        }
+        gates = {name: tensor.to(torch.float32) for name, tensor in given.items()}
+        rows.update({name: gates.pop(name) for name in per_token})
+        packing = None
+        if cu_seqlens is not None:
+            packing = packing_of(cu_seqlens, sizes.tokens, debug)
+            rows = {name: packing.pad(tensor) for name, tensor in rows.items()}
+        rows["k"] = expand_heads(rows["k"], sizes.heads // sizes.key_heads, 2)
+        gates.update(_constant_gates(self.rule, sizes.heads, v))
+
+        length = None if packing is None else packing.length
+        ratio = max(sizes.query_heads // sizes.heads, 1)
+        tensors = self._expanded(sizes, ratio, rows, gates, carries, length)
+        outputs = self._programs.for_tensor(v)(tensors)
+
+        y = outputs["y"] if packing is None else packing.unpad(outputs["y"])
+        y = y.to(v.dtype)
+        if not output_final_state:
+            return y, None
+        kept = ("k", "v", *window_gates(self.rule))
+        tokens = {name: rows[name] for name in kept}
+        return y, final_state(self.rule, carries, tokens, outputs, length, ratio)
+
+    def _expanded(
+        self,
+        sizes: Sizes,
+        ratio: int,
+        rows: Mapping[str, Tensor],
+        gates: Mapping[str, Tensor],
+        carries: Mapping[str, Tensor],
+        length: Tensor | None,
+    ) -> dict[str, Tensor | None]:
+        """The program's tensors, contiguous: as many memories as query heads where those are more."""
+        heads = sizes.heads * ratio
+        tensors: dict[str, Tensor | None] = {"length": length}
+        for name, tensor in rows.items():
+            repeat = heads // tensor.shape[2]
+            tensors[name] = expand_heads(tensor, repeat, 2).contiguous()
+        for name, tensor in gates.items():
+            tensors[name] = expand_heads(tensor, ratio, 0).contiguous()
+        for name, tensor in expanded_carries(carries, ratio).items():
+            tensors[name] = tensor.contiguous()
+        return tensors
+
+
+
+def _debug_wanted() -> bool:
+    """The environment's wish; under torch.compile values cannot be read."""
+    return not torch.compiler.is_compiling() and os.environ.get("ATLASGEN_DEBUG", "") == "1"
+
+
+@functools.cache
+def _constants(rule: MemoryRule, heads: int) -> dict[str, tuple[float, ...]]:
+    """Values per head of the gates that are expressions in `head`; log gates as logs."""
+    found = {}
+    for name, gate in rule_gates(rule).items():
+        if gate.kind == "constant" and gate.expression is not None:
+            values = [evaluate_number(gate.expression, {"head": head}) for head in range(heads)]
+            if name.startswith("log_"):
+                values = [math.log(value) if value > 0 else -math.inf for value in values]
+            found[name] = tuple(values)
+    return found
+
+
+def _constant_gates(rule: MemoryRule, heads: int, like: Tensor) -> dict[str, Tensor]:
+    """The rule's constants that differ by head, float32 [H] on the call's device."""
+    return {
+        name: torch.tensor(values, dtype=torch.float32, device=like.device)
+        for name, values in _constants(rule, heads).items()
+    }

@@ -1,0 +1,287 @@
+"""Compiled programs as torch operators: one pair, forward and backward, per rule and backend.
+
+The forward operator returns the program's outputs and then what its backward needs; both are opaque to
+autograd and torch.compile, which know them by their shapes alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import keyword
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from atlasgen.runtime.executable import Executable, SavedShapes, Tensors
+from atlasgen.spec.rule import MemoryRule
+
+NAMESPACE = "atlasgen"
+NOT_DIFFERENTIABLE = ("position", "length")
+_REQUIRED = ("q", "k", "v")
+_NORMALISERS = ("normaliser", "normaliser_momentum")
+_SECOND_DERIVATIVE = (
+    "second derivatives through a memory rule are not served: its backward is a compiled program "
+    "without a derivative of its own. Use backend='reference', whose derivatives of all orders are "
+    "torch's, or drop create_graph=True"
+)
+
+
+class Program:
+    """An executable behind a registered operator; made by `program_for`, one per rule and backend."""
+
+    def __init__(self, executable: Executable, name: str) -> None:
+        self.executable = executable
+        self.name = name
+        self.inputs = executable.inputs
+        self.outputs = executable.outputs
+        self.differentiable = tuple(
+            entry for entry in self.inputs if entry not in NOT_DIFFERENTIABLE
+        )
+        sizes = dict.fromkeys(("B", "T", "H", "K", "V", "F", "resume"), 1)
+        self.saved = tuple(executable.saved_shapes(sizes))
+        self.operator = self._registered()
+
+    def __call__(self, tensors: Tensors) -> dict[str, Tensor]:
+        """Outputs by name for inputs by name; inputs that are missing are not given.
+
+        Raises KeyError for an input that the program does not know.
+        """
+        arguments = [tensors.get(name) for name in self.inputs]
+        save = torch.is_grad_enabled() and any(
+            tensor is not None and tensor.requires_grad for tensor in arguments
+        )
+        results = self.operator(*arguments, save)
+        return dict(zip(self.outputs, results[: len(self.outputs)]))
+
+    def __repr__(self) -> str:
+        return f"Program({NAMESPACE}::{self.name}_forward)"
+
+    def _registered(self) -> Any:
+        """The forward operator, registered with its backward, fakes and derivative."""
+        optional = [f"Tensor{'' if name in _REQUIRED else '?'}" for name in self.inputs]
+        inputs = [f"{kind} {_word(name)}" for kind, name in zip(optional, self.inputs)]
+        saved = [f"Tensor saved_{name}" for name in self.saved]
+        gradients = [f"Tensor? gradient_{name}" for name in self.outputs]
+        forward = self._operator(
+            "forward",
+            [*inputs, "bool save_for_backward"],
+            len(self.outputs) + len(self.saved),
+            self._forward,
+            self._forward_fake,
+        )
+        backward = self._operator(
+            "backward",
+            [*inputs, *saved, *gradients],
+            len(self.differentiable),
+            self._backward,
+            self._backward_fake,
+        )
+        forward.register_autograd(self._derivative, setup_context=self._set_up)
+        backward.register_autograd(_refuse_second_derivative)
+        self._backward_operator = _overload(f"{self.name}_backward")
+        return _overload(f"{self.name}_forward")
+
+    def _operator(
+        self,
+        direction: str,
+        arguments: Sequence[str],
+        results: int,
+        implementation: Callable[..., Any],
+        fake: Callable[..., Any],
+    ) -> Any:
+        schema = f"({', '.join(arguments)}) -> ({', '.join(['Tensor'] * results)})"
+        operator = torch.library.custom_op(
+            f"{NAMESPACE}::{self.name}_{direction}", implementation, mutates_args=(), schema=schema
+        )
+        operator.register_fake(fake)
+        return operator
+
+    # The four functions behind the operators; arguments in the order of the schemas. -----------------
+
+    def _forward(self, *arguments: Any) -> Any:
+        tensors, save = self._named(arguments[:-1]), arguments[-1]
+        if tensors["v"].numel() == 0:
+            outputs, saved = self._forward_of_nothing(tensors), {}
+        else:
+            with _on_device_of(tensors["v"]):
+                outputs, saved = self.executable.forward(tensors, save)
+        like, shapes = tensors["v"], self._saved_shapes(tensors)
+        kept = [
+            saved[name]
+            if save and name in saved
+            else torch.zeros(shape if save else (0,), dtype=dtype, device=like.device)
+            for name, (shape, dtype) in shapes.items()
+        ]
+        return _fresh([*(outputs[name] for name in self.outputs), *kept], arguments)
+
+    def _forward_fake(self, *arguments: Any) -> Any:
+        tensors, save = self._named(arguments[:-1]), arguments[-1]
+        like = tensors["v"]
+        shapes = [self._output_shape(name, tensors) for name in self.outputs]
+        saved = [
+            (shape if save else (0,), dtype)
+            for shape, dtype in self._saved_shapes(tensors).values()
+        ]
+        return tuple(like.new_empty(shape, dtype=dtype) for shape, dtype in [*shapes, *saved])
+
+    def _backward(self, *arguments: Any) -> Any:
+        first, second = len(self.inputs), len(self.inputs) + len(self.saved)
+        tensors = self._named(arguments[:first])
+        saved = dict(zip(self.saved, arguments[first:second]))
+        gradients = {
+            name: None if gradient is None else gradient.contiguous()
+            for name, gradient in zip(self.outputs, arguments[second:])
+        }
+        if tensors["v"].numel() == 0:
+            found = self._backward_of_nothing(tensors, gradients)
+        else:
+            with _on_device_of(tensors["v"]):
+                found = self.executable.backward(tensors, saved, gradients)
+        results = []
+        for name in self.differentiable:
+            tensor, gradient = tensors[name], found.get(name)
+            if tensor is None:
+                results.append(tensors["v"].new_empty(0))
+            elif gradient is None:
+                results.append(torch.zeros_like(tensor, memory_format=torch.contiguous_format))
+            else:
+                results.append(gradient.to(tensor.dtype).reshape(tensor.shape))
+        return _fresh(results, arguments)
+
+    def _backward_fake(self, *arguments: Any) -> Any:
+        tensors = self._named(arguments[: len(self.inputs)])
+        given = (tensors[name] for name in self.differentiable)
+        return tuple(
+            tensors["v"].new_empty(0)
+            if tensor is None
+            else tensor.new_empty(tensor.shape)  # contiguous, whatever the input's strides
+            for tensor in given
+        )
+
+    # Autograd. ------------------------------------------------------------------------------------------
+
+    def _set_up(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+        saved = output[len(self.outputs) :]
+        ctx.mark_non_differentiable(*saved)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*inputs[:-1], *saved)
+        ctx.has_saved = inputs[-1]
+
+    def _derivative(self, ctx: Any, *gradients: Tensor | None) -> Any:
+        if not ctx.has_saved:
+            raise RuntimeError(
+                f"{NAMESPACE}::{self.name}_forward was called with save_for_backward=False, so it has "
+                "no derivative; call it through atlasgen.compile"
+            )
+        found = self._backward_operator(*ctx.saved_tensors, *gradients[: len(self.outputs)])
+        by_name = dict(zip(self.differentiable, found))
+        wanted = zip(self.inputs, ctx.needs_input_grad)
+        return (*(by_name.get(name) if needed else None for name, needed in wanted), None)
+
+    # Shapes and empty calls. ---------------------------------------------------------------------------
+
+    def _named(self, arguments: Sequence[Any]) -> dict[str, Any]:
+        return dict(zip(self.inputs, arguments))
+
+    def _sizes(self, tensors: Mapping[str, Any]) -> dict[str, int]:
+        batch, tokens, heads, value = tensors["v"].shape
+        key = tensors["q"].shape[3]
+        sizes = {"B": batch, "T": tokens, "H": heads, "K": key, "V": value, "F": key}
+        return {**sizes, "resume": int(tensors.get("position") is not None)}
+
+    def _saved_shapes(self, tensors: Mapping[str, Any]) -> SavedShapes:
+        return self.executable.saved_shapes(self._sizes(tensors))
+
+    def _output_shape(
+        self, name: str, tensors: Mapping[str, Any]
+    ) -> tuple[tuple[int, ...], torch.dtype]:
+        sizes = self._sizes(tensors)
+        if name == "y":
+            return tuple(tensors["v"].shape), tensors["v"].dtype
+        letters = "BHF" if name in _NORMALISERS else "BHFV"
+        return tuple(sizes[letter] for letter in letters), torch.float32
+
+    def _source(self, name: str, tensors: Mapping[str, Any]) -> str:
+        """The initial carry that a final one equals where there are no tokens."""
+        fresh = tensors.get("position") is None
+        return "memory" if fresh and name in ("anchor", "previous") else name
+
+    def _forward_of_nothing(self, tensors: Mapping[str, Any]) -> dict[str, Tensor]:
+        """Without tokens the final carries are the initial ones; programs need not handle that."""
+        outputs = {}
+        for name in self.outputs:
+            initial = tensors.get(self._source(name, tensors)) if name != "y" else None
+            shape, dtype = self._output_shape(name, tensors)
+            if initial is None:
+                outputs[name] = torch.zeros(shape, dtype=dtype, device=tensors["v"].device)
+            else:
+                outputs[name] = initial.clone()
+        return outputs
+
+    def _backward_of_nothing(self, tensors: Mapping[str, Any], gradients: Tensors) -> Any:
+        found: dict[str, Tensor] = {}
+        for name in self.outputs:
+            source, gradient = self._source(name, tensors), gradients[name]
+            if name != "y" and gradient is not None and tensors.get(source) is not None:
+                found[source] = found[source] + gradient if source in found else gradient
+        return found
+
+
+def _refuse_second_derivative(ctx: Any, *gradients: Any) -> Any:
+    raise NotImplementedError(_SECOND_DERIVATIVE)
+
+
+def _word(name: str) -> str:
+    """A name that a schema accepts: inputs of a rule may be called "lambda"."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def _overload(name: str) -> Any:
+    return getattr(getattr(torch.ops, NAMESPACE), name).default
+
+
+@contextlib.contextmanager
+def _on_device_of(tensor: Tensor) -> Iterator[None]:
+    """Launches go to the tensor's device, and autocast leaves the program's own products alone."""
+    kind = tensor.device.type
+    device = torch.cuda.device(tensor.device) if tensor.is_cuda else contextlib.nullcontext()
+    with device, torch.autocast(kind, enabled=False):
+        yield
+
+
+def _fresh(results: Sequence[Tensor], arguments: Sequence[Any]) -> tuple[Tensor, ...]:
+    """The results contiguous, each in memory of its own, as operators must return them."""
+    used = {
+        argument.untyped_storage().data_ptr()
+        for argument in arguments
+        if isinstance(argument, Tensor)
+    }
+    fresh = []
+    for result in results:
+        result = result.contiguous()
+        if result.numel() and result.untyped_storage().data_ptr() in used:
+            result = result.clone()
+        used.add(result.untyped_storage().data_ptr())
+        fresh.append(result)
+    return tuple(fresh)
+
+
+_programs: dict[tuple[str, str], Program] = {}
+_lock = threading.Lock()
+
+
+def program_for(
+    rule: MemoryRule, backend: str, factory: Callable[[MemoryRule], Executable]
+) -> Program:
+    """The program of a rule on a backend, made and registered at the first call only."""
+    key = (rule.hash, backend)
+    program = _programs.get(key)
+    if program is None:
+        with _lock:
+            if key not in _programs:
+                _programs[key] = Program(factory(rule), f"{backend}_{rule.hash}")
+            program = _programs[key]
+    return program
