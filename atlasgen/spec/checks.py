@@ -1,0 +1,416 @@
+"""What the fields of a rule mean together: the rulings of GRAMMAR, each a small check on a MemoryRule.
+
+They run on the finished rule, so that rules made in Python meet the same rulings as files.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import keyword
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from atlasgen.spec.checks_update import (
+    check_block,
+    check_inputs,
+    check_loss,
+    check_optimizer,
+    check_transform,
+)
+from atlasgen.spec.errors import near_miss
+from atlasgen.spec.expression import ELEMENTWISE_FUNCTIONS, evaluate_number, parse_tree
+from atlasgen.spec.graph import graph_depth
+from atlasgen.spec.refusal import SIZES_TO_TRY, elementwise, keeps_size, refuse
+from atlasgen.spec.rule import Gate, MemoryRule
+
+_HEADS_TO_TRY = range(64)
+
+
+def check_rule(rule: MemoryRule) -> None:
+    """Raise SpecError for the first contradiction between the fields of a rule."""
+    for check in CHECKS:
+        check(rule)
+
+
+def check_name(rule: MemoryRule) -> None:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", rule.name) or keyword.iskeyword(rule.name):
+        refuse(
+            rule,
+            "rule",
+            rule.name,
+            "the name becomes a Python module",
+            allowed=["lower-case letters, digits and _, no Python keyword"],
+        )
+
+
+def check_numbers(rule: MemoryRule) -> None:
+    """Every number of the rule is finite, every constant gate in its range."""
+    for path, value in _numbers(dataclasses.asdict(rule), ()):
+        if not math.isfinite(value):
+            refuse(rule, ".".join(path), value, "a number of a rule is finite")
+    gates = [
+        ("optimizer.lr", rule.optimizer.lr, "lr"),
+        ("optimizer.theta", rule.optimizer.theta, "unit"),
+        ("optimizer.second", rule.optimizer.second, "unit"),
+        ("retention.value", rule.retention.alpha, "alpha"),
+    ]
+    for item in rule.weights:
+        for name, gate, kind in (
+            ("lr", item.lr, "lr"),
+            ("theta", item.theta, "unit"),
+            ("retention.value", item.retention, "alpha"),
+        ):
+            if gate is not None:
+                gates.append((f"weights.{item.name}.{name}", gate, kind))
+    for field, gate, kind in gates:
+        _check_constant(rule, field, gate, kind)
+
+
+def _numbers(value: Any, path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...], float]]:
+    if isinstance(value, float):
+        yield path, value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from _numbers(item, (*path, str(key)))
+    elif isinstance(value, (list, tuple)):
+        for index, item in enumerate(value):
+            yield from _numbers(item, (*path, str(index)))
+
+
+def _check_constant(rule: MemoryRule, field: str, gate: Gate, kind: str) -> None:
+    if gate.kind != "constant":
+        if gate.value is not None or gate.expression is not None:
+            owner = field.removesuffix(".value")
+            refuse(
+                rule,
+                field,
+                gate.expression if gate.value is None else gate.value,
+                f'a value belongs to {owner} of kind "constant", not "{gate.kind}"',
+                suggestion=f'Set {owner}.kind = "constant" or remove the value',
+            )
+        return
+    if (gate.value is None) == (gate.expression is None):
+        refuse(
+            rule,
+            field,
+            gate.value,
+            "a constant needs exactly one value",
+            allowed=["a number", "an expression in head"],
+        )
+    if gate.expression is not None:
+        if kind != "alpha":
+            refuse(rule, field, gate.expression, "only retention takes an expression in head")
+        values = [
+            evaluate_number(gate.expression, {"head": head}, field=field, file=rule.source)
+            for head in _HEADS_TO_TRY
+        ]
+    else:
+        values = [gate.value or 0.0]
+    low, high = min(values), max(values)
+    shown_value = gate.expression if gate.value is None else gate.value
+    if kind == "alpha" and not (0 < low and high <= 1):
+        refuse(
+            rule,
+            field,
+            shown_value,
+            f"retention lies in (0, 1]; this reaches {low if low <= 0 else high:g}",
+            allowed=["0 < value <= 1"],
+            suggestion='For no retention at all write kind = "zero"',
+        )
+    if kind == "unit" and not 0 <= low <= 1:
+        refuse(rule, field, shown_value, "this gate lies in [0, 1]", allowed=["0 <= value <= 1"])
+    if kind == "lr" and not low > 0:
+        refuse(rule, field, shown_value, "a step size is positive", allowed=["a number above 0"])
+
+
+def check_memory(rule: MemoryRule) -> None:
+    memory = rule.memory
+    if memory.kind == "graph":
+        if memory.f is None or not memory.weights:
+            missing = "f" if memory.f is None else "weights"
+            refuse(
+                rule,
+                f"memory.{missing}",
+                None,
+                'kind = "graph" needs f and weights',
+                suggestion='For example f = "W1 @ gelu(W2 @ x)", weights = '
+                '{ W1 = ["V", "4*K"], W2 = ["4*K", "F"] }',
+            )
+        depth = graph_depth(memory.f, memory.weights, keeps_size=keeps_size(rule), file=rule.source)
+    else:
+        depth = {"matrix": 1, "mlp": memory.depth}.get(memory.kind, 2)
+        for sizes in SIZES_TO_TRY:
+            value = evaluate_number(memory.hidden, sizes, field="memory.hidden", file=rule.source)
+            if value < 1 or value != int(value):
+                refuse(rule, "memory.hidden", memory.hidden, "a size is a positive whole number")
+    if depth > 1 and memory.initial == "zero":
+        refuse(
+            rule,
+            "memory.initial",
+            "zero",
+            f"a memory of depth {depth} never learns from zero: each weight's gradient is a "
+            "product with the others",
+            allowed=["learned", "given", "normal"],
+        )
+    if memory.link.kind == "expr":
+        elementwise(rule, "memory.link.expression", memory.link.expression, ["A"])
+
+
+def check_features(rule: MemoryRule) -> None:
+    features = rule.features
+    if features.kind == "expr":
+        elementwise(rule, "features.expression", features.expression, ["x"])
+    if features.kind == "exp" and rule.memory.kind != "matrix":
+        refuse(
+            rule,
+            "features.kind",
+            "exp",
+            f'the exponential map has infinitely many features; memory "{rule.memory.kind}" '
+            "needs a finite number",
+            suggestion='Use kind = "poly" with coefficients = "taylor"',
+        )
+    if features.kind == "poly":
+        _check_poly(rule)
+    if rule.memory.residual == "x" and not keeps_size(rule):
+        refuse(
+            rule,
+            "memory.residual",
+            "x",
+            f"the features ({features.kind}) have another size than the values",
+            allowed=["none", "key"],
+            suggestion='residual = "key" adds the raw key',
+        )
+    if features.on != "qk" and not keeps_size(rule):
+        refuse(
+            rule,
+            "features.on",
+            features.on,
+            "queries and keys would have different sizes",
+            allowed=["qk"],
+        )
+
+
+def _check_poly(rule: MemoryRule) -> None:
+    features = rule.features
+    if (features.basis == "projected") != (features.out_dim is not None):
+        refuse(
+            rule,
+            "features.out_dim",
+            features.out_dim,
+            'out_dim and basis = "projected" belong together',
+            suggestion="Give both or neither",
+        )
+    numbers = features.coefficients
+    if isinstance(numbers, tuple):
+        if len(numbers) != features.degree + 1:
+            refuse(
+                rule,
+                "features.coefficients",
+                list(numbers),
+                f"degree {features.degree} has {features.degree + 1} coefficients, "
+                f"not {len(numbers)}",
+            )
+        if min(numbers) < 0 or max(numbers) == 0:
+            refuse(
+                rule,
+                "features.coefficients",
+                list(numbers),
+                "coefficients are the squares of feature scales: none negative, not all zero",
+            )
+
+
+def check_window(rule: MemoryRule) -> None:
+    window = rule.window
+    if isinstance(window.length, int) and window.length < 1:
+        refuse(rule, "window.length", window.length, "a window holds the current token",
+               allowed=["a whole number from 1", "all"])  # fmt: skip
+    if window.length == "all" and window.gate.kind in ("pair", "position"):
+        refuse(
+            rule,
+            "window.gate",
+            window.gate.kind,
+            'a window of all tokens has no fixed number of ages for "pair" or "position"',
+            allowed=["none", "token"],
+            suggestion="Give the window a length",
+        )
+
+
+def check_retention(rule: MemoryRule) -> None:
+    alphas = [("retention", rule.retention.alpha)]
+    alphas += [
+        (f"weights.{item.name}.retention", item.retention)
+        for item in rule.weights
+        if item.retention is not None
+    ]
+    for field, alpha in alphas:
+        if alpha.kind != "channel":
+            continue
+        if rule.memory.kind not in ("matrix", "graph"):
+            refuse(
+                rule,
+                f"{field}.kind",
+                "channel",
+                f'a memory of kind "{rule.memory.kind}" has no one channel axis',
+                allowed=["none", "constant", "zero", "head", "token"],
+            )
+        if alpha.axis == "key" and not keeps_size(rule):
+            refuse(
+                rule,
+                f"{field}.kind",
+                "channel",
+                f"decay per channel needs F = K; the features ({rule.features.kind}) change the "
+                "size",
+                suggestion='Use elementwise features, axis = "value", or retention = "token"',
+            )
+    project = rule.retention.project
+    if (project.kind in ("ball", "clamp")) != (project.radius is not None):
+        refuse(rule, "retention.project.radius", project.radius,
+               "radius belongs to ball and clamp, which need it")  # fmt: skip
+    if project.kind == "row_norm" and project.to is None:
+        refuse(rule, "retention.project.to", None, "row_norm needs the norms to restore",
+               allowed=["initial"])  # fmt: skip
+
+
+def check_read(rule: MemoryRule) -> None:
+    read = rule.read
+    if read.normaliser != "none":
+        if rule.memory.kind != "matrix":
+            refuse(
+                rule,
+                "read.normaliser",
+                read.normaliser,
+                "only a matrix memory has a sum of weights to divide by",
+                allowed=["none"],
+            )
+        if read.at != "post":
+            refuse(
+                rule,
+                "read.at",
+                read.at,
+                "the first token would divide by an empty sum",
+                allowed=["post"],
+                suggestion='Or remove the normaliser: read.normaliser = "none"',
+            )
+    if read.normaliser == "softmax" and rule.features.kind != "exp":
+        refuse(
+            rule,
+            "read.normaliser",
+            "softmax",
+            f'softmax normalises exponential features, not "{rule.features.kind}"',
+            allowed=["none", "sum", "max1"],
+            suggestion='Use normaliser = "sum", or features = "exp"',
+        )
+    for sizes in SIZES_TO_TRY:
+        evaluate_number(read.scale, sizes, field="read.scale", file=rule.source)
+    if read.f is not None:
+        functions = {**ELEMENTWISE_FUNCTIONS, "norm": 1}
+        parse_tree(read.f, ["z", "q"], functions, field="read.f", file=rule.source)
+
+
+def check_weights(rule: MemoryRule) -> None:
+    known = _weight_names(rule)
+    for item in rule.weights:
+        if item.name not in known:
+            refuse(
+                rule,
+                f"weights.{item.name}",
+                item.name,
+                "the memory has no weight of this name",
+                allowed=known,
+                suggestion=near_miss(item.name, known),
+            )
+        for index, entry in enumerate(item.transform or ()):
+            check_transform(rule, entry, f"weights.{item.name}.transform[{index}]")
+        if item.theta is not None and rule.optimizer.kind != "momentum":
+            refuse(rule, f"weights.{item.name}.theta", item.theta.kind,
+                   'theta needs optimizer.kind = "momentum"')  # fmt: skip
+
+
+def _weight_names(rule: MemoryRule) -> list[str]:
+    memory = rule.memory
+    if memory.kind == "graph":
+        return [name for name, _ in memory.weights]
+    if memory.kind == "matrix":
+        names, biases = ["M"], ["b"]
+    else:
+        count = memory.depth if memory.kind == "mlp" else 3
+        names = [f"W{layer + 1}" for layer in range(count)]
+        biases = [f"b{layer + 1}" for layer in range(count)]
+    return names + biases if memory.bias else names
+
+
+def check_gradient(rule: MemoryRule) -> None:
+    state = rule.gradient.state
+    if isinstance(state, int) and state < 1:
+        refuse(rule, "gradient.state", state, "the state is detached every n >= 1 blocks",
+               allowed=["full", "a whole number from 1"])  # fmt: skip
+
+
+def check_layer(rule: MemoryRule) -> None:
+    known = gate_arguments(rule)
+    for item in rule.layer.gates:
+        field = f"layer.gates.{item.name}"
+        if item.name not in known:
+            refuse(
+                rule,
+                field,
+                item.name,
+                "this rule takes no gate of this name from outside",
+                allowed=known or ["none: the rule has no gates"],
+                suggestion=near_miss(item.name, known),
+            )
+        if item.init is None:
+            continue
+        if not item.bias:
+            refuse(rule, f"{field}.init", item.init, "init is set through the bias",
+                   suggestion="Remove init, or bias = false")  # fmt: skip
+        top = math.inf
+        if item.activation == "sigmoid":
+            top = 1.0 if item.max is None else item.max
+        elif item.activation == "identity":
+            continue
+        if not 0 < item.init < top:
+            refuse(
+                rule,
+                f"{field}.init",
+                item.init,
+                f"a {item.activation} gate starts inside its range",
+                allowed=[f"0 < init < {top:g}"],
+            )
+
+
+def gate_arguments(rule: MemoryRule) -> list[str]:
+    """The gates that a layer makes from its input: lr, alpha, theta, gamma and scalar inputs."""
+    gates = {
+        "lr": [rule.optimizer.lr, *(item.lr for item in rule.weights)],
+        "alpha": [rule.retention.alpha, *(item.retention for item in rule.weights)],
+        "theta": [rule.optimizer.theta, *(item.theta for item in rule.weights)],
+        "second": [rule.optimizer.second],
+        "gamma": [rule.window.gate],
+    }
+    names = [
+        name
+        for name, found in gates.items()
+        if any(gate is not None and gate.is_argument for gate in found)
+    ]
+    return names + [item.name for item in rule.inputs]
+
+
+CHECKS: tuple[Callable[[MemoryRule], None], ...] = (
+    check_name,
+    check_numbers,
+    check_inputs,
+    check_memory,
+    check_features,
+    check_loss,
+    check_window,
+    check_block,
+    check_optimizer,
+    check_retention,
+    check_read,
+    check_weights,
+    check_gradient,
+    check_layer,
+)

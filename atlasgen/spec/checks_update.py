@@ -1,0 +1,215 @@
+"""Rulings on the inner update: loss terms, extra inputs, block, optimizer and transforms."""
+
+from __future__ import annotations
+
+import re
+
+from atlasgen.spec.expression import ELEMENTWISE_FUNCTIONS
+from atlasgen.spec.refusal import check_input, elementwise, refuse
+from atlasgen.spec.rule import LossTerm, MemoryRule, Transform
+
+RESERVED_INPUTS = frozenset(
+    "q k v x y z lr log_alpha log_theta log_second gamma alpha theta memory momentum normaliser "
+    "normaliser_momentum initial_memory initial_state output_final_state cu_seqlens state anchor "
+    "previous position origin length window block pred norm head K V F M S N A B T H".split()
+)
+"""Names that extra inputs may not take: arguments of every operator, state entries, symbols."""
+
+
+def check_loss(rule: MemoryRule) -> None:
+    if not rule.loss:
+        refuse(rule, "loss", [], "a rule has at least one loss term")
+    many = len(rule.loss) > 1
+    for index, term in enumerate(rule.loss):
+        _check_term(rule, term, f"loss[{index}]" if many else "loss")
+
+
+def _check_term(rule: MemoryRule, term: LossTerm, field: str) -> None:
+    if term.kind == "lp" and not term.p >= 1:
+        refuse(rule, f"{field}.p", term.p, "a norm has p >= 1", allowed=["p >= 1"])
+    if term.kind == "lp" and term.p < 2 and term.eps <= 0:
+        refuse(
+            rule,
+            f"{field}.eps",
+            term.eps,
+            f"p = {term.p} below 2 has an unbounded second derivative at 0",
+            allowed=["eps > 0"],
+            suggestion="Give an eps such as 1e-6, or p >= 2",
+        )
+    if term.kind == "huber":
+        if isinstance(term.delta, str):
+            check_input(rule, f"{field}.delta", term.delta, ("token", "head"))
+        elif not term.delta > 0:
+            refuse(rule, f"{field}.delta", term.delta, "a threshold is positive")
+    if term.kind == "dot" and term.per == "row":
+        refuse(rule, f"{field}.per", "row", "a dot loss is no function of the error's norm",
+               allowed=["element"])  # fmt: skip
+    if term.kind == "expr":
+        names = ["norm"] if term.per == "row" else ["pred", "v"]
+        names += [item.name for item in rule.inputs if item.shape in ("token", "head")]
+        expression = elementwise(rule, f"{field}.expression", term.expression, names)
+        needed = names[0]
+        if not any(str(item) == needed for item in expression.free_symbols):
+            refuse(
+                rule,
+                f"{field}.expression",
+                term.expression,
+                f"a loss {'per row' if term.per == 'row' else 'per element'} depends on {needed}",
+            )
+    _check_term_inputs(rule, term, field)
+
+
+def _check_term_inputs(rule: MemoryRule, term: LossTerm, field: str) -> None:
+    if term.key != "k":
+        check_input(rule, f"{field}.key", term.key, ("key",), "k")
+    if term.write is not None and term.write not in ("k", term.key):
+        check_input(rule, f"{field}.write", term.write, ("key",), "k")
+    if term.lr is not None:
+        check_input(rule, f"{field}.lr", term.lr, ("token", "head", "key", "value"))
+    if term.target == "v - k":
+        if rule.memory.residual != "none":
+            refuse(
+                rule,
+                f"{field}.target",
+                term.target,
+                f'the residual ("{rule.memory.residual}") and the target v - k both subtract the '
+                "key",
+                suggestion='Keep one of them: target = "v", or memory.residual = "none"',
+            )
+    elif term.target not in ("v", "0"):
+        check_input(rule, f"{field}.target", term.target, ("value",), "v", "v - k", "0")
+
+
+def check_inputs(rule: MemoryRule) -> None:
+    seen: set[str] = set()
+    for item in rule.inputs:
+        field = f"inputs.{item.name}"
+        taken = item.name in RESERVED_INPUTS or item.name in ELEMENTWISE_FUNCTIONS
+        if taken or item.name in seen or item.name.startswith(("window_", "initial_")):
+            refuse(
+                rule,
+                field,
+                item.name,
+                "this name has a meaning in every rule already",
+                suggestion="Choose another name for the input",
+            )
+        seen.add(item.name)
+        if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", item.name):
+            refuse(rule, field, item.name, "an input's name is an argument's name")
+        if item.name not in _names_used(rule):
+            refuse(
+                rule,
+                field,
+                item.name,
+                "this input is declared but nothing in the rule uses it",
+                suggestion="Name it in a loss term (key, target, write, lr, delta, expression), "
+                "or remove it",
+            )
+        if item.shape == "pair" and rule.window.length == "all":
+            refuse(rule, field, "pair", "a window of all tokens has no fixed number of ages")
+
+
+def _names_used(rule: MemoryRule) -> set[str]:
+    used: set[str] = set()
+    for term in rule.loss:
+        named = (term.key, term.target, term.write, term.lr, term.delta)
+        used |= {value for value in named if isinstance(value, str)}
+        used |= set(re.findall(r"[A-Za-z_]\w*", term.expression or ""))
+    return used | ({rule.optimizer.ridge} if rule.optimizer.ridge else set())
+
+
+def check_block(rule: MemoryRule) -> None:
+    block, optimizer = rule.block, rule.optimizer
+    if block.size < 1:
+        refuse(rule, "block.size", block.size, "a block holds at least one token")
+    if block.momentum == "block":
+        if optimizer.kind != "momentum":
+            refuse(rule, "block.momentum", "block", f'optimizer "{optimizer.kind}" has no momentum',
+                   allowed=["token"])  # fmt: skip
+        if block.write != "block":
+            refuse(
+                rule,
+                "block.momentum",
+                "block",
+                "momentum that moves once per block cannot be written at every token",
+                suggestion='Set block.write = "block" too',
+            )
+    decays_first = rule.retention.order == "decay_first"
+    if decays_first and block.size != 1:
+        refuse(
+            rule,
+            "retention.order",
+            "decay_first",
+            f"a block of {block.size} tokens has no single decay before its errors",
+            allowed=["error_first", "decay_first with block.size = 1"],
+        )
+
+
+def check_optimizer(rule: MemoryRule) -> None:
+    optimizer = rule.optimizer
+    if optimizer.kind == "momentum" and optimizer.theta.kind == "none":
+        overridden = any(item.theta is not None for item in rule.weights)
+        if not overridden:
+            refuse(
+                rule,
+                "optimizer.theta",
+                "none",
+                'kind = "momentum" needs its decay theta',
+                allowed=["a number in [0, 1]", "head", "token"],
+                suggestion='For plain descent write kind = "gd"',
+            )
+    if optimizer.kind != "momentum":
+        if optimizer.theta.kind != "none":
+            refuse(
+                rule,
+                "optimizer.theta",
+                optimizer.theta.kind,
+                f'kind = "{optimizer.kind}" has no momentum',
+                allowed=["none"],
+                suggestion='For momentum write kind = "momentum"',
+            )
+        if optimizer.nesterov:
+            refuse(rule, "optimizer.nesterov", True, "nesterov belongs to momentum",
+                   allowed=["false"])  # fmt: skip
+    if optimizer.kind in ("implicit", "least_squares"):
+        if any(term.kind != "l2" for term in rule.loss) or rule.memory.kind != "matrix":
+            refuse(
+                rule,
+                "optimizer.kind",
+                optimizer.kind,
+                "its step has a closed form for a matrix memory under an l2 loss only",
+                allowed=["gd", "momentum"],
+            )
+    if optimizer.ridge is not None:
+        check_input(rule, "optimizer.ridge", optimizer.ridge, ("head", "head_key", "token"))
+    if optimizer.step is not None:
+        elementwise(rule, "optimizer.step", optimizer.step, ["lr", "kk", "eps"])
+    for index, item in enumerate(optimizer.transform):
+        check_transform(rule, item, f"optimizer.transform[{index}]")
+
+
+def check_transform(rule: MemoryRule, item: Transform, field: str) -> None:
+    if item.kind == "newton_schulz" and len(item.coefficients) != item.steps:
+        refuse(
+            rule,
+            f"{field}.coefficients",
+            [list(triple) for triple in item.coefficients],
+            f"{item.steps} steps need {item.steps} triples (or one), not {len(item.coefficients)}",
+        )
+    if item.kind == "expr":
+        has_second = rule.optimizer.second.kind != "none"
+        names = ["S", "N"] if has_second else ["S"]
+        if not has_second and re.search(r"\bN\b", item.expression or ""):
+            refuse(rule, f"{field}.expression", item.expression, "N needs optimizer.second",
+                   suggestion='For example second = "token"')  # fmt: skip
+        elementwise(rule, f"{field}.expression", item.expression, names)
+    # Applied when a block is full: a token inside the block can only see the memory of its border.
+    if item.at == "block" and rule.block.write != "block" and rule.read.at != "block":
+        refuse(
+            rule,
+            f"{field}.at",
+            "block",
+            "a transform at block borders leaves nothing to read inside the block",
+            allowed=["token"],
+            suggestion='Or read at the border: read.at = "block", or block.write = "block"',
+        )

@@ -1,0 +1,65 @@
+"""What all checks of a rule share: the refusal itself, and the helpers that more than one ruling needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NoReturn
+
+from atlasgen.spec.errors import SpecError, near_miss
+from atlasgen.spec.expression import parse_expression
+from atlasgen.spec.rule import MemoryRule
+
+SIZES_TO_TRY = ({"K": 64, "V": 64, "F": 64}, {"K": 48, "V": 80, "F": 48})
+"""Sizes at which every size expression of a rule must have a value."""
+
+
+def refuse(
+    rule: MemoryRule,
+    field: str,
+    value: Any,
+    reason: str,
+    *,
+    allowed: Iterable[str] = (),
+    suggestion: str | None = None,
+) -> NoReturn:
+    """Raise the SpecError of one ruling."""
+    raise SpecError(
+        field,
+        reason,
+        value=value,
+        allowed=tuple(allowed),
+        suggestion=suggestion,
+        file=rule.source or f"rule {rule.name}",
+    )
+
+
+def keeps_size(rule: MemoryRule) -> bool:
+    """True where the feature map keeps F = K."""
+    features = rule.features
+    return features.kind != "exp" and (features.kind != "poly" or features.basis == "powers")
+
+
+def check_input(
+    rule: MemoryRule, field: str, name: str, shapes: tuple[str, ...], *words: str
+) -> None:
+    """Refuse `name` unless the rule declares an input of that name and one of these shapes."""
+    item = rule.input_named(name)
+    if item is None:
+        names = [*words, *(entry.name for entry in rule.inputs)]
+        refuse(
+            rule,
+            field,
+            name,
+            "neither a word of this field nor an input of the rule",
+            allowed=names or ["the name of an input"],
+            suggestion=near_miss(name, names)
+            or f'Declare it: inputs = {{ {name[:20]} = "{shapes[0]}" }}',
+        )
+    elif item.shape not in shapes:
+        refuse(rule, f"inputs.{name}", item.shape, f"{field} needs another shape", allowed=shapes)
+
+
+def elementwise(rule: MemoryRule, field: str, text: str | None, names: Iterable[str]) -> Any:
+    if text is None:
+        refuse(rule, field, None, 'kind = "expr" needs an expression')
+    return parse_expression(text, names, field=field, file=rule.source)
