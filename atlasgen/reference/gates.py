@@ -1,0 +1,65 @@
+"""Multipliers of the rule (lr, alpha, theta) as one tensor per token, shaped to act on a weight."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from atlasgen.reference.expressions import head_values
+from atlasgen.spec.rule import Gate
+
+
+@dataclass(frozen=True)
+class Multiplier:
+    """A gate's values. Exactly one of `fixed` [1, H, 1, 1] and `tokens` [B, T, H, ., .] is set, or
+    none.
+    """
+
+    fixed: Tensor | None = None
+    tokens: Tensor | None = None
+
+    def at(self, token: int) -> Tensor | None:
+        """One token's factor, broadcasting to [B, H, in, out]; None where the gate is neutral."""
+        return self.fixed if self.tokens is None else self.tokens[:, token]
+
+
+def times(factor: Tensor | None, weight: Tensor) -> Tensor:
+    """factor * weight for a weight [B, H, in, out] or [B, H, out]; a factor of None is one."""
+    if factor is None:
+        return weight
+    while factor.ndim > weight.ndim:
+        factor = factor.squeeze(-1)
+    return factor * weight
+
+
+def constant(gate: Gate, heads: Tensor) -> Tensor:
+    """The number or the expression in `head` of a constant gate, [H]; heads: the heads' indices."""
+    if gate.kind == "zero":
+        return torch.zeros_like(heads)
+    if gate.expression is not None:
+        return head_values(gate.expression, heads)
+    assert gate.value is not None
+    return torch.full_like(heads, gate.value)
+
+
+def multiplier(gate: Gate, argument: Tensor | None, heads: Tensor, log: bool) -> Multiplier:
+    """The multiplier of a gate.
+
+    argument: the caller's tensor (its logarithm where `log`) for the kinds head [H], token [B, T,
+    H], channel and key [B, T, H, K], value [B, T, H, V]; heads: [H], their indices in the
+    reference's dtype.
+    """
+    if gate.kind == "none":
+        return Multiplier()
+    if not gate.is_argument:
+        return Multiplier(fixed=constant(gate, heads)[None, :, None, None])
+    assert argument is not None
+    values = argument.exp() if log else argument
+    if gate.kind == "head":
+        return Multiplier(fixed=values[None, :, None, None])
+    if gate.kind == "token":
+        return Multiplier(tokens=values[..., None, None])
+    on_value = gate.kind == "value" or (gate.kind == "channel" and gate.axis == "value")
+    return Multiplier(tokens=values[..., None, :] if on_value else values[..., :, None])

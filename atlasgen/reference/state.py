@@ -1,0 +1,159 @@
+"""The state of a sequence: what makes any split into calls equal one call.
+
+Outside, a state is a nested dict of tensors whose first dimension is the batch row (layout: the
+names of `STATE_PARTS`). Inside the recurrence it is a :class:`Carry`, whose rows share one
+position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from atlasgen.errors import ArgumentError
+from atlasgen.spec.rule import MemoryRule
+
+STATE_PARTS = ("memory", "momentum", "normaliser", "window", "block", "position", "origin")
+"""memory, momentum, origin: weight name -> [B, H, ...]; normaliser: z and momentum [B, H, F];
+window: stream name -> [B, c-1, H, ...], newest last; block: anchor and previous; position: int64
+[B].
+"""
+
+State = dict[str, Any]
+
+
+@dataclass
+class Carry:
+    """What goes from token to token.
+
+    Weights are [B, H, in, out], the normaliser's z [B, H, F, 1]. anchor: M* of the open block;
+    previous: M* of the block before it; origin: the memory at the sequence's start, for retention
+    toward it; window: as in the state.
+    """
+
+    memory: dict[str, Tensor]
+    momentum: dict[str, Tensor]
+    normaliser: dict[str, Tensor]
+    normaliser_momentum: dict[str, Tensor]
+    anchor: dict[str, Tensor]
+    previous: dict[str, Tensor]
+    origin: dict[str, Tensor]
+    position: int
+    window: dict[str, Tensor] = field(default_factory=dict)
+
+
+def keeps_block(rule: MemoryRule) -> bool:
+    """True where the open block's start is part of the state."""
+    return rule.block.size > 1 and (rule.depends_on_memory or rule.read.at == "block")
+
+
+def keeps_previous(rule: MemoryRule) -> bool:
+    """True where a window reaches into the block before and keeps its errors."""
+    window = rule.window
+    return (
+        rule.block.size > 1
+        and rule.depends_on_memory
+        and (window.boundary == "carry" and window.length != 1)
+    )
+
+
+def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
+    """The same nested dict with `function` applied to every tensor."""
+    if isinstance(tree, Mapping):
+        return {name: map_tensors(function, entry) for name, entry in tree.items()}
+    return function(tree)
+
+
+def concatenated(states: Sequence[State]) -> State:
+    """States of several batch rows as one."""
+
+    def join(parts: Sequence[Any]) -> Any:
+        if isinstance(parts[0], Mapping):
+            return {name: join([part[name] for part in parts]) for name in parts[0]}
+        return torch.cat(list(parts), 0)
+
+    return join(states)
+
+
+def read_state(state: Any, dtype: torch.dtype) -> State:
+    """A caller's state (nested mapping, or an object with these attributes) in the reference's
+    dtype.
+    """
+    parts: State = {}
+    for name in STATE_PARTS:
+        missing = object()
+        part = (
+            state.get(name, missing)
+            if isinstance(state, Mapping)
+            else getattr(state, name, missing)
+        )
+        if part is missing or (part is None and name in ("memory", "position")):
+            raise ArgumentError(
+                "initial_state",
+                f'it has no "{name}"',
+                allowed="a state returned by a call of the same rule, with "
+                + ", ".join(STATE_PARTS),
+            )
+        parts[name] = {} if part is None else part
+    return map_tensors(
+        lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor, parts
+    )
+
+
+def _packed(weights: Mapping[str, Tensor]) -> Any:
+    """A block entry: the tensor itself for a matrix memory, a dict by weight for others."""
+    return weights["M"] if set(weights) == {"M"} else dict(weights)
+
+
+def _unpacked(entry: Any) -> dict[str, Tensor]:
+    return dict(entry) if isinstance(entry, Mapping) else {"M": entry}
+
+
+def open_carry(rule: MemoryRule, state: State) -> Carry:
+    """The carry of rows that share one position."""
+    memory = dict(state["memory"])
+    block = state["block"]
+    anchor = _unpacked(block["anchor"]) if "anchor" in block else memory
+    positions = state["position"]
+    return Carry(
+        memory=memory,
+        momentum=dict(state["momentum"]),
+        normaliser={"z": state["normaliser"]["z"].unsqueeze(-1)} if state["normaliser"] else {},
+        normaliser_momentum={"z": state["normaliser"]["momentum"].unsqueeze(-1)}
+        if "momentum" in state["normaliser"]
+        else {},
+        anchor=anchor,
+        previous=_unpacked(block["previous"]) if "previous" in block else anchor,
+        origin=dict(state["origin"]),
+        position=int(positions[0]) if len(positions) else 0,
+        window=dict(state["window"]),
+    )
+
+
+def close_carry(rule: MemoryRule, carry: Carry, rows: int, device: torch.device) -> State:
+    """The state after the last token, in the layout of STATE_PARTS; no tensor is shared with
+    another.
+    """
+    normaliser = {name: weight.squeeze(-1) for name, weight in carry.normaliser.items()}
+    if carry.normaliser_momentum:
+        normaliser["momentum"] = carry.normaliser_momentum["z"].squeeze(-1)
+    block = {}
+    if keeps_block(rule):
+        block["anchor"] = _packed(carry.anchor)
+    if keeps_previous(rule):
+        block["previous"] = _packed(carry.previous)
+    state: State = {
+        "memory": carry.memory,
+        "momentum": carry.momentum,
+        "normaliser": normaliser,
+        "window": carry.window,
+        "block": block,
+        "origin": carry.origin,
+    }
+    state = map_tensors(torch.clone, state)
+    state["position"] = torch.full((rows,), carry.position, dtype=torch.int64, device=device)
+    return {name: state[name] for name in STATE_PARTS}

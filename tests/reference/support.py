@@ -1,0 +1,137 @@
+"""Random arguments for any rule, and ways to take results apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from atlasgen import reference
+from atlasgen.spec.rule import Gate, MemoryRule
+
+TOKEN = Gate("token")
+HEAD = Gate("head")
+
+_PER_TOKEN = ("q", "k", "v")
+
+
+def make_arguments(
+    rule: MemoryRule,
+    rows: int = 1,
+    length: int = 8,
+    heads: int = 2,
+    key_size: int = 3,
+    value_size: int = 4,
+    seed: int = 0,
+    query_heads: int | None = None,
+    key_heads: int | None = None,
+) -> dict[str, Any]:
+    """float64 arguments of `reference.run` for a rule, all gates that it declares included."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    def unit(*shape: int) -> Tensor:
+        return torch.rand(*shape, generator=generator, dtype=torch.float64)
+
+    per_token = (rows, length, heads)
+    window = rule.window.length
+    shapes = {
+        "token": per_token,
+        "head": (heads,),
+        "key": (*per_token, key_size),
+        "value": (*per_token, value_size),
+        "pair": (*per_token, window),
+        "position": (heads, window),
+    }
+
+    def gate(kind: Gate) -> Tensor:
+        return unit(*shapes[kind.axis if kind.kind == "channel" else kind.kind])
+
+    arguments: dict[str, Any] = {
+        "q": normal(rows, length, query_heads or heads, key_size),
+        "k": normal(rows, length, key_heads or heads, key_size) / key_size**0.5,
+        "v": normal(*per_token, value_size),
+    }
+    if rule.optimizer.lr.is_argument:
+        arguments["lr"] = 0.1 + 0.4 * gate(rule.optimizer.lr)
+    if rule.retention.alpha.is_argument:
+        arguments["log_alpha"] = -0.5 * gate(rule.retention.alpha) - 0.01
+    if rule.optimizer.theta.is_argument:
+        arguments["log_theta"] = -0.9 * gate(rule.optimizer.theta) - 0.1
+    if rule.window.gate.is_argument:
+        arguments["gamma"] = 0.2 + gate(rule.window.gate)
+    if rule.inputs:
+        arguments["inputs"] = {
+            entry.name: 0.3 + unit(*shapes[entry.shape]) for entry in rule.inputs
+        }
+    return arguments
+
+
+def _time_part(name: str, value: Any, rule: MemoryRule, times: slice) -> Any:
+    if name == "inputs":
+        per_token = {e.name for e in rule.inputs if e.shape in ("token", "key", "value", "pair")}
+        return {n: x[:, times] if n in per_token else x for n, x in value.items()}
+    gates = {
+        "lr": rule.optimizer.lr,
+        "log_alpha": rule.retention.alpha,
+        "log_theta": rule.optimizer.theta,
+        "gamma": rule.window.gate,
+    }
+    if name in _PER_TOKEN or (name in gates and gates[name].kind not in ("head", "position")):
+        return value[:, times]
+    return value
+
+
+def time_part(rule: MemoryRule, arguments: Mapping[str, Any], times: slice) -> dict[str, Any]:
+    """The same arguments for some times of the sequence."""
+    return {name: _time_part(name, value, rule, times) for name, value in arguments.items()}
+
+
+def run_in_pieces(
+    rule: MemoryRule, arguments: Mapping[str, Any], borders: list[int], **more: Any
+) -> tuple[Tensor, Any]:
+    """One call per piece between borders, each with the state of the one before."""
+    reads, state = [], None
+    for start, stop in zip(borders, borders[1:]):
+        begin = more if state is None else {"initial_state": state}
+        piece = time_part(rule, arguments, slice(start, stop))
+        y, state = reference.run(rule, **piece, **begin)
+        reads.append(y)
+    return torch.cat(reads, 1), state
+
+
+def leaves(tree: Any, prefix: str = "") -> dict[str, Tensor]:
+    """Every tensor of a nested dict by dotted name."""
+    if isinstance(tree, Tensor):
+        return {prefix.rstrip("."): tree}
+    found: dict[str, Tensor] = {}
+    for name, entry in tree.items():
+        found |= leaves(entry, f"{prefix}{name}.")
+    return found
+
+
+def error(value: Tensor, expected: Tensor) -> float:
+    """rms(value - expected) / rms(expected), the project's measure; 0 / 0 is 0."""
+    if value.shape != expected.shape:
+        raise AssertionError(f"shapes {tuple(value.shape)} and {tuple(expected.shape)}")
+    difference = (value - expected).square().mean().sqrt()
+    return (
+        0.0
+        if value.numel() == 0 or difference == 0
+        else float(difference / expected.square().mean().sqrt())
+    )
+
+
+def assert_same_state(state: Any, expected: Any, bar: float = 1e-13) -> None:
+    """Both states have the same tensors, equal up to rounding."""
+    left, right = leaves(state), leaves(expected)
+    assert set(left) == set(right)
+    for name, tensor in left.items():
+        if tensor.is_floating_point():
+            assert error(tensor, right[name]) < bar, name
+        else:
+            assert torch.equal(tensor, right[name]), name
