@@ -1,7 +1,7 @@
-"""The errors that atlasgen raises on purpose; each says what came, what is allowed and what to do next.
+"""The errors that atlasgen raises on purpose: what came, what is allowed, what to do next.
 
-Every class keeps the parts of its message as attributes, so that tools (the command line, editors, tests)
-need not read the text.
+Every class keeps the parts of its message as attributes, so that tools (the command line, editors,
+tests) need not read the text.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class AtlasgenError(Exception):
     """Base class of the errors that atlasgen raises on purpose."""
 
     def __reduce__(self) -> Any:
-        # Exceptions with keyword-only arguments cannot be rebuilt from `args`; worker processes need it.
+        # Exceptions with keyword-only arguments cannot be rebuilt from `args`; worker processes
+        # need it.
         return _rebuild, (type(self), self.args, self.__dict__)
 
 
@@ -49,9 +50,10 @@ def _rebuild(kind: type[AtlasgenError], args: tuple[Any, ...], content: dict[str
 class SpecError(AtlasgenError, ValueError):
     """A rule file that cannot be read, or a rule whose fields contradict each other.
 
-    Attributes: `file` (path or name, None for a rule made in Python), `field` (dotted path in the file,
-    "" where the whole file is meant), `value` (what came), `allowed` (tuple of what may stand there),
-    `reason`, `suggestion` (the next step), `others` (further errors found in the same reading).
+    Attributes: `file` (path or name, None for a rule made in Python), `field` (dotted path in the
+    file, "" where the whole file is meant), `value` (what came), `allowed` (tuple of what may stand
+    there), `reason`, `suggestion` (the next step), `others` (further errors found in the same
+    reading).
     """
 
     def __init__(
@@ -83,8 +85,8 @@ class SpecError(AtlasgenError, ValueError):
 class CompileError(AtlasgenError):
     """A valid rule that no schedule serves.
 
-    Attributes: `field` and `value` (what is not served), `reason`, `nearest` (the nearest spec that is
-    accepted: TOML text or the name of a shipped spec).
+    Attributes: `field` and `value` (what is not served), `reason`, `nearest` (the nearest spec that
+    is accepted: TOML text or the name of a shipped spec).
     """
 
     def __init__(
@@ -102,8 +104,8 @@ class CompileError(AtlasgenError):
 class ArgumentError(AtlasgenError, ValueError):
     """A wrong argument of an operator, layer or command.
 
-    Attributes: `argument` (its name), `value` (what came, in short), `allowed` (what may be passed),
-    `suggestion` (the next step).
+    Attributes: `argument` (its name), `value` (what came, in short), `allowed` (what may be
+    passed), `suggestion` (the next step).
     """
 
     def __init__(

@@ -1,4 +1,5 @@
-"""What the fields of a rule mean together: the rulings of GRAMMAR, each a small check on a MemoryRule.
+"""What the fields of a rule mean together: the rulings of GRAMMAR, each a small check on a
+MemoryRule.
 
 They run on the finished rule, so that rules made in Python meet the same rulings as files.
 """
@@ -110,7 +111,7 @@ def _check_constant(rule: MemoryRule, field: str, gate: Gate, kind: str) -> None
         values = [gate.value or 0.0]
     low, high = min(values), max(values)
     shown_value = gate.expression if gate.value is None else gate.value
-    if kind == "alpha" and not (0 < low and high <= 1):
+    if kind == "alpha" and not (low > 0 and high <= 1):
         refuse(
             rule,
             field,

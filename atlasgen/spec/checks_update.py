@@ -8,11 +8,12 @@ from atlasgen.spec.expression import ELEMENTWISE_FUNCTIONS
 from atlasgen.spec.refusal import check_input, elementwise, refuse
 from atlasgen.spec.rule import LossTerm, MemoryRule, Transform
 
-RESERVED_INPUTS = frozenset(
-    "q k v x y z lr log_alpha log_theta log_second gamma alpha theta memory momentum normaliser "
-    "normaliser_momentum initial_memory initial_state output_final_state cu_seqlens state anchor "
-    "previous position origin length window block pred norm head K V F M S N A B T H".split()
-)
+_RESERVED = """
+    q k v x y z lr log_alpha log_theta log_second gamma alpha theta memory momentum normaliser
+    normaliser_momentum initial_memory initial_state output_final_state cu_seqlens state anchor
+    previous position origin length window block pred norm head K V F M S N A B T H
+"""
+RESERVED_INPUTS = frozenset(_RESERVED.split())
 """Names that extra inputs may not take: arguments of every operator, state entries, symbols."""
 
 
@@ -171,15 +172,15 @@ def check_optimizer(rule: MemoryRule) -> None:
         if optimizer.nesterov:
             refuse(rule, "optimizer.nesterov", True, "nesterov belongs to momentum",
                    allowed=["false"])  # fmt: skip
-    if optimizer.kind in ("implicit", "least_squares"):
-        if any(term.kind != "l2" for term in rule.loss) or rule.memory.kind != "matrix":
-            refuse(
-                rule,
-                "optimizer.kind",
-                optimizer.kind,
-                "its step has a closed form for a matrix memory under an l2 loss only",
-                allowed=["gd", "momentum"],
-            )
+    quadratic = rule.memory.kind == "matrix" and all(term.kind == "l2" for term in rule.loss)
+    if optimizer.kind in ("implicit", "least_squares") and not quadratic:
+        refuse(
+            rule,
+            "optimizer.kind",
+            optimizer.kind,
+            "its step has a closed form for a matrix memory under an l2 loss only",
+            allowed=["gd", "momentum"],
+        )
     if optimizer.ridge is not None:
         check_input(rule, "optimizer.ridge", optimizer.ridge, ("head", "head_key", "token"))
     if optimizer.step is not None:

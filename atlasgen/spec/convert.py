@@ -163,12 +163,12 @@ def _layer(section: model.LayerSection) -> Layer:
     return Layer(**content)
 
 
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # MemoryRule -> table
 
 
 def to_table(rule: MemoryRule) -> dict[str, Any]:
-    """The rule as a table that `rule_from_table` reads back to an equal rule; defaults are left out."""
+    """The rule as a table that `rule_from_table` reads back; defaults are left out."""
     terms = [_plain(term, LossTerm()) | {"kind": term.kind} for term in rule.loss]
     table: dict[str, Any] = {"rule": rule.name, "schema": rule.schema}
     if rule.doc:
@@ -227,7 +227,7 @@ def _optimizer_table(optimizer: Optimizer) -> dict[str, Any]:
 
 
 def _transform_table(item: Transform) -> dict[str, Any]:
-    table = {"kind": item.kind}
+    table: dict[str, Any] = {"kind": item.kind}
     table |= _plain(item, Transform(item.kind), leave=("coefficients", "steps"))
     if item.kind == "newton_schulz":
         if item.coefficients == (DEFAULT_TRIPLE,) * item.steps:

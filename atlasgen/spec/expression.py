@@ -1,8 +1,10 @@
-"""Expressions of a rule file: a whitelist over Python's `ast`, never eval or sympify on a user's text.
+"""Expressions of a rule file: a whitelist over Python's `ast`, never eval or sympify on a user's
+text.
 
-`parse_tree` turns text into a checked syntax tree; `interpret` gives the tree a meaning by an *algebra*: the
-values of its names and the functions it may call. sympy (`parse_expression`), plain numbers
-(`evaluate_number`, `evaluate_size`) and the shapes of a memory graph (graph.py) are algebras.
+`parse_tree` turns text into a checked syntax tree; `interpret` gives the tree a meaning by an
+*algebra*: the values of its names and the functions it may call. sympy (`parse_expression`), plain
+numbers (`evaluate_number`, `evaluate_size`) and the shapes of a memory graph (graph.py) are
+algebras.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ ELEMENTWISE_FUNCTIONS: dict[str, int] = {
 }  # fmt: skip
 """Functions of elementwise expressions and how many arguments each takes."""
 
-NUMBER_FUNCTIONS: dict[str, Callable[..., float]] = {
+NUMBER_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "exp": math.exp,
     "log": math.log,
     "sqrt": math.sqrt,
@@ -56,7 +58,7 @@ _COMPARE: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
 }
 
 
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # sympy functions that sympy lacks; each knows a derivative that does not overflow.
 
 
@@ -87,7 +89,8 @@ class softplus(sympy.Function):  # noqa: N801
 
 
 class logcosh(sympy.Function):  # noqa: N801
-    """log(cosh(x)); derivative tanh(x), where sympy's sinh(x)/cosh(x) would be inf/inf for large x."""
+    """log(cosh(x)); derivative tanh(x), where sympy's sinh(x)/cosh(x) would be inf/inf for large
+    x."""
 
     nargs = 1
     is_real = True
@@ -135,7 +138,7 @@ SYMPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
 }
 
 
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # text -> checked tree
 
 
@@ -148,10 +151,12 @@ def parse_tree(
     file: str | None = None,
     matrix_product: bool = False,
 ) -> ast.expr:
-    """The syntax tree of `text`, in which only whitelisted nodes, `variables` and `functions` occur.
+    """The syntax tree of `text`, in which only whitelisted nodes, `variables` and `functions`
+    occur.
 
-    `functions` maps a name to its number of arguments. Raises SpecError within milliseconds for anything
-    else: attributes, strings, lambdas, comprehensions, keyword arguments, texts that are too long or deep.
+    `functions` maps a name to its number of arguments. Raises SpecError within milliseconds for
+    anything else: attributes, strings, lambdas, comprehensions, keyword arguments, texts that are
+    too long or deep.
     """
     reader = _Reader(text, frozenset(variables), functions, field, file, matrix_product)
     return reader.read()
@@ -287,7 +292,7 @@ def _described(node: ast.AST) -> str:
     return names.get(type(node), type(node).__name__)
 
 
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 # checked tree -> value
 
 
@@ -302,8 +307,8 @@ def interpret(
 ) -> Any:
     """The value of a tree from `parse_tree`: Python's operators on `names`, `functions` by name.
 
-    `number` makes a constant, `power` computes a ** b, `guard` sees every intermediate value. Works for
-    floats, tensors and sympy expressions alike.
+    `number` makes a constant, `power` computes a ** b, `guard` sees every intermediate value. Works
+    for floats, tensors and sympy expressions alike.
     """
 
     def value(node: ast.expr) -> Any:
@@ -342,9 +347,9 @@ def parse_expression(
 ) -> sympy.Expr:
     """An elementwise expression as sympy, its variables being `symbol(name)`.
 
-    Constants become exact rationals. relu, min and max are sympy's Max and Min; where is a Piecewise;
-    sigmoid, softplus and log(cosh(.)) are this module's functions; silu and gelu (erf form) expand.
-    Exponents are constants of at most 16 in size. Raises SpecError naming `field`.
+    Constants become exact rationals. relu, min and max are sympy's Max and Min; where is a
+    Piecewise; sigmoid, softplus and log(cosh(.)) are this module's functions; silu and gelu (erf
+    form) expand. Exponents are constants of at most 16 in size. Raises SpecError naming `field`.
     """
     names = list(variables)
     tree = parse_tree(text, names, ELEMENTWISE_FUNCTIONS, field=field, file=file)
@@ -356,17 +361,17 @@ def parse_expression(
         if not exponent.is_number or not abs(float(exponent)) <= MAX_EXPONENT:
             refuse(f"an exponent is a constant of at most {MAX_EXPONENT} in size")
         result = base**exponent
-        if isinstance(result, sympy.Pow) and result.exp.is_number:
-            if abs(float(result.exp)) > MAX_EXPONENT:
-                refuse(f"nested powers exceed the exponent {MAX_EXPONENT}")
+        merged = isinstance(result, sympy.Pow) and result.exp.is_number  # (x**a)**b is x**(a b)
+        if merged and abs(float(result.exp)) > MAX_EXPONENT:
+            refuse(f"nested powers exceed the exponent {MAX_EXPONENT}")
         return result
 
     def guard(value: Any) -> Any:
         if value.has(sympy.I, sympy.zoo, sympy.nan, sympy.oo, -sympy.oo):
             refuse("a part of the expression is not a finite real number")
-        if value.is_number and value != 0:
-            if not 1 / MAX_NUMBER <= abs(float(value)) <= MAX_NUMBER:
-                refuse(f"a part of the expression exceeds {MAX_NUMBER} in size")
+        constant = value.is_number and value != 0
+        if constant and not 1 / MAX_NUMBER <= abs(float(value)) <= MAX_NUMBER:
+            refuse(f"a part of the expression exceeds {MAX_NUMBER} in size")
         return value
 
     try:
@@ -422,7 +427,7 @@ def evaluate_size(
     field: str = "size",
     file: str | None = None,
 ) -> int:
-    """The positive whole number of a size expression such as "4*K"; SpecError for any other result."""
+    """The positive whole number of a size expression such as "4*K"; SpecError if it is none."""
     result = evaluate_number(text, values, field=field, file=file)
     if result != int(result) or result < 1:
         at = ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -1,8 +1,8 @@
 """The rule file as pydantic models: one class per section, strict types, no unknown fields.
 
-These models hold what one file may say (GRAMMAR of the project); what fields mean together is checked on
-the finished MemoryRule by checks.py. Each section class states its `main` key (the one that a bare value sets)
-and, in `applies`, which of its keys belong to which value of `kind`.
+These models hold what one file may say (GRAMMAR of the project); what fields mean together is
+checked on the finished MemoryRule by checks.py. Each section class states its `main` key (the one
+that a bare value sets) and, in `applies`, which of its keys belong to which value of `kind`.
 """
 
 from __future__ import annotations
@@ -136,7 +136,8 @@ class WindowSection(Section):
 
 
 class BlockSection(Section):
-    """block: inner gradients are taken at the memory of the last border of a block of `size` tokens."""
+    """block: inner gradients are taken at the memory of the last border of a block of `size`
+    tokens."""
 
     main = "size"
     size: Count = 1
@@ -148,7 +149,8 @@ class BlockSection(Section):
 
 
 class TransformSection(Section):
-    """One entry of optimizer.transform; kind "expr" has `expression` (or, shorter, `u`) in S and N."""
+    """One entry of optimizer.transform; kind "expr" has `expression` (or, shorter, `u`) in S and
+    N."""
 
     main = "kind"
     applies = {
@@ -258,7 +260,8 @@ class ReadSection(Section):
 
 
 class WeightSection(Section):
-    """weights.NAME: what differs for one weight; a missing key means as the rule's own section says."""
+    """weights.NAME: what differs for one weight; a missing key means as the rule's own section
+    says."""
 
     lr: StepGate | None = None
     theta: StepGate | None = None
@@ -283,7 +286,8 @@ class InputSection(Section):
 
 
 class LayerGateSection(Section):
-    """layer.gates.NAME: activation(low-rank projection + bias) * max; `init` is the gate at projection 0."""
+    """layer.gates.NAME: activation(low-rank projection + bias) * max; `init` is the gate at
+    projection 0."""
 
     main = "activation"
     activation: Literal["sigmoid", "softplus", "identity"] = "sigmoid"
@@ -354,7 +358,7 @@ SECTIONS: dict[tuple[str, ...], type[Section]] = {
 
 
 def section_at(path: Iterable[Any]) -> type[Section] | None:
-    """The model of the section at a path of keys and list indices, or None where there is no section."""
+    """The model of the section at a path of keys and list indices, or None."""
     wanted = tuple(path)
     for pattern, section in SECTIONS.items():
         if len(pattern) == len(wanted) and all(

@@ -1,7 +1,8 @@
 """Memories written as a formula (`memory.kind = "graph"`), typed by the shapes of their weights.
 
-A formula such as "x + W1 @ (gelu(W2 @ x) * (W3 @ x))" maps the vector x of size F to a vector of size V.
-Its meaning here is an algebra of shapes: every value is a size and the number of weights it went through.
+A formula such as "x + W1 @ (gelu(W2 @ x) * (W3 @ x))" maps the vector x of size F to a vector of
+size V. Its meaning here is an algebra of shapes: every value is a size and the number of weights it
+went through.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from typing import Any
 from atlasgen.spec.errors import SpecError
 from atlasgen.spec.expression import evaluate_size, interpret, parse_tree
 
-ACTIVATIONS = ("exp", "gelu", "relu", "sigmoid", "silu", "sin", "softplus", "tanh")
-NORMS = ("layer_norm", "rms_norm")
+ACTIVATIONS: tuple[str, ...] = ("exp", "gelu", "relu", "sigmoid", "silu", "sin", "softplus", "tanh")
+NORMS: tuple[str, ...] = ("layer_norm", "rms_norm")
 
-# Three unrelated sizes: two shapes are called equal where they agree at these (all sizes are polynomials
-# of low degree in K, V and F, so an accident is not to be expected).
+# Three unrelated sizes: two shapes are called equal where they agree at these (all sizes are
+# polynomials of low degree in K, V and F, so an accident is not to be expected).
 _SIZES = {"K": 1_048_583, "V": 2_097_169, "F": 3_145_739}
 _EQUAL_SIZES = dict.fromkeys("KVF", 1_048_583)
 
@@ -29,7 +30,8 @@ class _ShapeError(Exception):
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector of the graph: its size, its text for messages, and how many weights lie behind it."""
+    """A vector of the graph: its size, its text for messages, and how many weights lie behind
+    it."""
 
     size: int
     text: str
@@ -92,15 +94,16 @@ def graph_depth(
 ) -> int:
     """How many weights lie in a row between x and the result (1: none multiplies another).
 
-    `keeps_size` says that the feature map keeps F = K: then a formula may also add x (size F) to a value of
-    size V, which asks for K = V when sizes are known. Raises SpecError naming `memory.f` or `memory.weights.NAME` for unknown names, shapes that do not fit,
-    weights that are not used, and a result that is not of size V.
+    `keeps_size` says that the feature map keeps F = K: then a formula may also add x (size F) to a
+    value of size V, which asks for K = V when sizes are known. Raises SpecError naming `memory.f`
+    or `memory.weights.NAME` for unknown names, shapes that do not fit, weights that are not used,
+    and a result that is not of size V.
     """
     for name, _ in weights:
         if name == "x" or name in ACTIVATIONS or name in NORMS:
             field = f"memory.weights.{name}"
             raise SpecError(field, "this name has a meaning in memory.f already", file=file)
-    counts = dict.fromkeys((*ACTIVATIONS, *NORMS), 1)
+    counts: dict[str, int] = dict.fromkeys([*ACTIVATIONS, *NORMS], 1)
     names = ["x", *(name for name, _ in weights)]
     tree = parse_tree(formula, names, counts, field="memory.f", file=file, matrix_product=True)
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}

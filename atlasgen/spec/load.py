@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from atlasgen.spec.checks import check_rule
 from atlasgen.spec.convert import to_rule
 from atlasgen.spec.errors import SpecError, near_miss, translated
-from atlasgen.spec.file_model import RuleFile, known_keys
+from atlasgen.spec.file_model import SECTIONS, RuleFile, known_keys
 from atlasgen.spec.merge import expanded, merged, refuse_inapplicable
 from atlasgen.spec.rule import MemoryRule
 
@@ -26,7 +26,7 @@ MAX_ANCESTORS = 16
 
 
 def specs_folder() -> Traversable:
-    """The folder of the shipped rule files: atlasgen/specs where installed, <checkout>/specs otherwise."""
+    """The folder of the shipped rule files: atlasgen/specs in a wheel, specs in a checkout."""
     installed = importlib.resources.files("atlasgen").joinpath("specs")
     if installed.is_dir():
         return installed
@@ -40,7 +40,7 @@ def shipped_specs() -> list[str]:
 
 
 def spec_text(name: str) -> str:
-    """The text of the shipped rule file `name`; SpecError with the nearest name if there is none."""
+    """The text of the shipped rule file `name`; SpecError with the nearest name if it is none."""
     names = shipped_specs()
     if name not in names:
         raise SpecError(
@@ -56,9 +56,9 @@ def spec_text(name: str) -> str:
 def load_rule(path_or_name: str | os.PathLike[str] | MemoryRule) -> MemoryRule:
     """The rule in a file, or the shipped rule of that name.
 
-    A text that ends in .toml or contains a path separator, and any Path, is a file; other texts are names.
-    Raises SpecError that names file, field, value, what is allowed and the next step. A MemoryRule is
-    checked and returned.
+    A text that ends in .toml or contains a path separator, and any Path, is a file; other texts are
+    names. Raises SpecError that names file, field, value, what is allowed and the next step. A
+    MemoryRule is checked and returned.
     """
     if isinstance(path_or_name, MemoryRule):
         check_rule(path_or_name)
@@ -67,7 +67,8 @@ def load_rule(path_or_name: str | os.PathLike[str] | MemoryRule) -> MemoryRule:
     is_name = isinstance(path_or_name, str) and not text.endswith(".toml")
     if is_name and "/" not in text and os.sep not in text:
         content = spec_text(text)
-        return _rule(_parsed(content, f"{text}.toml"), f"{text}.toml", None, None)
+        file = f"specs/{text}.toml"
+        return _rule(_parsed(content, file), file, None, None)
     path = Path(text)
     return _rule(_parsed(_read(path), str(path)), str(path), path.parent, None)
 
@@ -80,16 +81,16 @@ def rule_from_table(
 ) -> MemoryRule:
     """The rule that a parsed TOML table says (not modified).
 
-    `source` is the file's path: it appears in messages, gives the name of a rule without `rule = ...`,
-    and its folder is searched for `extends`. `library` holds tables that `extends` finds first. Raises
-    SpecError.
+    `source` is the file's path: it appears in messages, gives the name of a rule without `rule =
+    ...`, and its folder is searched for `extends`. `library` holds tables that `extends` finds
+    first. Raises SpecError.
     """
     folder = None if source is None else Path(source).parent
     return _rule(dict(table), source, folder, library)
 
 
 def json_schema() -> dict[str, Any]:
-    """JSON schema of a rule file, for editors: the models, plus every section's shorthand and `extends`."""
+    """JSON schema of a rule file, for editors, with every section's shorthand and `extends`."""
     schema = RuleFile.model_json_schema(by_alias=True)
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "atlasgen memory rule"
@@ -98,7 +99,7 @@ def json_schema() -> dict[str, Any]:
         "description": "Name of the rule this file changes, section by section.",
     }
     schema.pop("required", None)  # the name defaults to the file's
-    for name, section in _section_classes().items():
+    for name, section in {item.__name__: item for item in SECTIONS.values()}.items():
         definition = schema["$defs"].get(name)
         if definition is None or section.main is None:
             continue
@@ -117,13 +118,7 @@ def schema_text() -> str:
     return json.dumps(json_schema(), indent=2, sort_keys=True) + "\n"
 
 
-def _section_classes() -> dict[str, Any]:
-    from atlasgen.spec.file_model import SECTIONS
-
-    return {section.__name__: section for section in SECTIONS.values()}
-
-
-# ---------------------------------------------------------------------------------------------------------
+# --------------------------------------------------------------------------------------------------
 
 
 def _read(path: Path) -> str:
@@ -222,7 +217,7 @@ def _find(
     if beside is not None and not is_itself and re.fullmatch(r"\w+", name) and beside.is_file():
         return _parsed(_read(beside), str(beside)), str(beside)
     if name in shipped_specs():
-        return _parsed(spec_text(name), f"{name}.toml"), f"{name}.toml"
+        return _parsed(spec_text(name), f"specs/{name}.toml"), f"specs/{name}.toml"
     known = {*shipped_specs(), *(library or ())}
     if folder is not None and folder.is_dir():
         known |= {item.stem for item in folder.glob("*.toml")}

@@ -27,8 +27,8 @@ def expanded(value: Any, path: tuple[Any, ...] = ()) -> Any:
 def merged(parent: Any, child: Any, path: tuple[Any, ...] = ()) -> Any:
     """`child` over `parent`, section by section; a list replaces.
 
-    Where the child changes a section's `kind`, inherited keys that do not belong to the new kind are
-    dropped: a matrix memory that extends a deep one has no depth.
+    Where the child changes a section's `kind`, inherited keys that do not belong to the new kind
+    are dropped: a matrix memory that extends a deep one has no depth.
     """
     if not (isinstance(parent, dict) and isinstance(child, dict)):
         return child
@@ -45,7 +45,7 @@ def merged(parent: Any, child: Any, path: tuple[Any, ...] = ()) -> Any:
 
 
 def refuse_inapplicable(value: Any, file: str | None, path: tuple[Any, ...] = ()) -> None:
-    """SpecError for the first key that its section's kind does not have (`depth` of a matrix memory)."""
+    """SpecError for the first key that its section's kind does not have (a matrix's `depth`)."""
     if len(path) >= _NO_DEPTH_BEYOND:
         return
     if isinstance(value, list):
@@ -63,18 +63,17 @@ def refuse_inapplicable(value: Any, file: str | None, path: tuple[Any, ...] = ()
 def _refuse_keys(
     section: type[Section], value: dict[str, Any], file: str | None, path: tuple[Any, ...]
 ) -> None:
-    default = section.model_fields["kind"].default
-    kind = _word(value.get("kind", default))
+    kind = _word(value.get("kind", section.model_fields["kind"].default))
     fitting = section.applies.get(kind)
     if fitting is None:  # an unknown kind: the model says so
         return
+    known = section.keys()
     for key in value:
-        if key == "kind" or key in fitting or key not in section.keys():
+        if key == "kind" or key in fitting or key not in known:
             continue
-        field = section.model_fields.get(key)
-        if field is not None and type(value[key]) is type(field.default):
-            if value[key] == field.default:  # says nothing: `theta = "none"` of plain descent
-                continue
+        default = section.model_fields[key].default if key in section.model_fields else None
+        if type(value[key]) is type(default) and value[key] == default:
+            continue  # says nothing: `theta = "none"` of plain descent
         owners = [name for name, keys in section.applies.items() if key in keys]
         where = dotted(path)
         raise SpecError(

@@ -15,7 +15,8 @@ _BARE_KEY = re.compile(r"^[A-Za-z0-9_-]+$")
 def rule_to_toml(rule: MemoryRule) -> str:
     """The rule as the text of a rule file, without `extends`; reading it gives an equal rule.
 
-    Only what differs from the defaults is written; the order is fixed, so equal rules give equal text.
+    Only what differs from the defaults is written; the order is fixed, so equal rules give equal
+    text.
     """
     table = to_table(rule)
     lines = [f"{key} = {toml_value(value)}" for key, value in table.items() if _is_plain(value)]

@@ -1,4 +1,4 @@
-"""What all checks of a rule share: the refusal itself, and the helpers that more than one ruling needs."""
+"""What the checks of a rule share: the refusal itself, and helpers of more than one ruling."""
 
 from __future__ import annotations
 
