@@ -1,4 +1,4 @@
-"""From a state to the initial carries of a program, and from its final carries to the next state."""
+"""From a state to a program's initial carries, and from its final carries to the next state."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def initial_carries(
 ) -> dict[str, Tensor]:
     """The initial carries that a call gives, by the program's names, with the memory's H heads.
 
-    like: a tensor on the call's device. Raises ArgumentError where the state or memory does not fit.
+    like: a tensor on the call's device. Raises ArgumentError where the state or memory does not
+    fit.
     """
     if initial_state is not None:
         if initial_memory is not None:
@@ -156,7 +157,8 @@ def final_state(
 ) -> OperatorState:
     """The state after the call; differentiable, and none of its memory is another tensor's.
 
-    initial: the carries given, H heads. tokens: k, v and the gates and inputs per token, [N, T, H, ..].
+    initial: the carries given, H heads. tokens: k, v and the gates and inputs per token,
+    [N, T, H, ..].
     outputs: the program's, with `ratio` equal memories per head. length: int64 [N] or None.
     """
     keys = tokens["k"]

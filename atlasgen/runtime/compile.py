@@ -33,11 +33,11 @@ def compile(rule: MemoryRule | str | os.PathLike[str], backend: str = "auto") ->
     """The operator of a rule: a MemoryRule, the path of a spec file, or the name of a shipped spec.
 
     backend: "triton" (CUDA and ROCm tensors; CPU tensors under TRITON_INTERPRET=1), "torch" (any
-    device), "reference" (float64, token by token, slow), or one made known by `register_backend`; "auto"
-    takes triton for GPU tensors and torch for others, and where triton cannot serve the rule here it
-    warns once with the reason and takes torch. An explicit choice never changes.
-    Raises SpecError for a wrong spec, CompileError for a rule that no schedule of the backend serves,
-    ArgumentError for an unknown backend.
+    device), "reference" (float64, token by token, slow), or one of `register_backend`; "auto"
+    takes triton for GPU tensors and torch for others, and where triton cannot serve the rule here
+    it warns once with the reason and takes torch. An explicit choice never changes.
+    Raises SpecError for a wrong spec, CompileError for a rule that no schedule of the backend
+    serves, ArgumentError for an unknown backend.
     """
     loaded = load_rule(rule)
     return MemoryOperator(loaded, backend, Programs(loaded, backend))
@@ -46,8 +46,8 @@ def compile(rule: MemoryRule | str | os.PathLike[str], backend: str = "auto") ->
 def register_backend(name: str, factory: Factory) -> None:
     """Makes a backend known by name: `factory(rule)` returns an Executable or raises CompileError.
 
-    Raises ArgumentError where the name is taken by another factory: operators stay registered for the
-    process, so a name cannot change its meaning.
+    Raises ArgumentError where the name is taken by another factory: operators stay registered for
+    the process, so a name cannot change its meaning.
     """
     taken = name in ("auto", "reference", *_MODULES) or _registered.get(name, factory) != factory
     if taken or not name.isidentifier():
@@ -121,8 +121,8 @@ def _triton_or_reason(rule: MemoryRule) -> Program | None:
     if reason not in _warned:
         _warned.add(reason)
         warnings.warn(
-            f"atlasgen uses its torch backend on the GPU, several times slower than triton, because "
-            f"triton cannot serve the rule here. {reason}",
+            "atlasgen uses its torch backend on the GPU, several times slower than triton, "
+            f"because triton cannot serve the rule here. {reason}",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -1,7 +1,7 @@
 """Tensors of a call brought into the form of a compiled program, and back: dtypes, heads, rows.
 
-Everything here is plain differentiable torch around the program: the gradient of a shared key head is
-summed, of a cast is cast back, of a row that no sequence covers is zero.
+Everything here is plain differentiable torch around the program: the gradient of a shared key head
+is summed, of a cast is cast back, of a row that no sequence covers is zero.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def first_of_group(tensor: Tensor, ratio: int, dim: int) -> Tensor:
 class _GatherRows(torch.autograd.Function):
     """rows[index], zero where index is -1; `inverse` says where each row went, -1 for nowhere.
 
-    The gradient is the same gather with the two maps exchanged, so no sum over rows is needed: it is
-    reproducible bit by bit on every device.
+    The gradient is the same gather with the two maps exchanged, so no sum over rows is needed: it
+    is reproducible bit by bit on every device.
     """
 
     @staticmethod
@@ -83,7 +83,7 @@ class Packing(NamedTuple):
     """How sequences packed in one row [1, total] become one row each, [N, longest], and back."""
 
     padded: Tensor  # int64 [N * longest]: the packed row of each padded one, -1 beyond its length
-    packed: Tensor  # int64 [total]: the padded row of each packed one, -1 where no sequence covers it
+    packed: Tensor  # int64 [total]: the padded row of each packed one, -1 where none covers it
     length: Tensor  # int64 [N]
     longest: int
 
@@ -100,9 +100,9 @@ class Packing(NamedTuple):
 def packing_of(cu_seqlens: Tensor, total: int, check: bool) -> Packing:
     """The maps of `cu_seqlens` int [N + 1], borders of sequences in `total` packed rows.
 
-    The longest length sizes the padded tensors, so the borders are read on the host once per tensor:
-    further calls with the same, unmodified tensor do not wait for the device. Under torch.compile the
-    host cannot read them; every sequence is then padded to `total`.
+    The longest length sizes the padded tensors, so the borders are read on the host once per
+    tensor: further calls with the same, unmodified tensor do not wait for the device. Under
+    torch.compile the host cannot read them; every sequence is then padded to `total`.
     Raises ArgumentError for borders that do not ascend from 0 to at most `total`.
     """
     count = cu_seqlens.shape[0] - 1
@@ -125,8 +125,8 @@ def packing_of(cu_seqlens: Tensor, total: int, check: bool) -> Packing:
     return Packing(padded, packed, length, longest)
 
 
-# Borders read on the host, by tensor object; an entry dies with its tensor and is void once the tensor
-# was written to (its version counter moved).
+# Borders read on the host, by tensor object; an entry dies with its tensor and is void once the
+# tensor was written to (its version counter moved).
 _read_borders: dict[int, tuple[weakref.ref[Tensor], int, list[int]]] = {}
 
 

@@ -71,13 +71,13 @@ class MemoryOperator:
     ) -> tuple[Tensor, OperatorState | None]:
         """Reads a sequence into the memory and answers its queries.
 
-        q [B, T, Hq, K], k [B, T, Hk, K], v [B, T, H, V] in float32, bfloat16 or float16; gates and the
-        rule's own inputs as `signature` lists them, any floating dtype, computed in float32.
+        q [B, T, Hq, K], k [B, T, Hk, K], v [B, T, H, V] in float32, bfloat16 or float16; gates and
+        the rule's own inputs as `signature` lists them, any floating dtype, computed in float32.
         Returns y [B, T, max(Hq, H), V] in the dtype of v (also under autocast) and, with
         output_final_state, the OperatorState of the B sequences, else None.
 
-        With cu_seqlens [N + 1] the batch is one row that packs N sequences; states have N of them; rows
-        after the last border give 0. Gradients flow to every floating tensor, in its dtype.
+        With cu_seqlens [N + 1] the batch is one row that packs N sequences; states have N of them;
+        rows after the last border give 0. Gradients flow to every floating tensor, in its dtype.
         debug: check values too; default is whether the environment has ATLASGEN_DEBUG=1.
         Raises ArgumentError, naming the argument, for a call that does not fit the rule.
         """
@@ -148,7 +148,7 @@ class MemoryOperator:
         carries: Mapping[str, Tensor],
         length: Tensor | None,
     ) -> dict[str, Tensor | None]:
-        """The program's tensors, contiguous: as many memories as query heads where those are more."""
+        """The program's tensors, contiguous: at least as many memories as query heads."""
         heads = sizes.heads * ratio
         tensors: dict[str, Tensor | None] = {"length": length}
         for name, tensor in rows.items():
@@ -159,7 +159,6 @@ class MemoryOperator:
         for name, tensor in expanded_carries(carries, ratio).items():
             tensors[name] = tensor.contiguous()
         return tensors
-
 
 
 def _debug_wanted() -> bool:

@@ -39,14 +39,15 @@ class ReferenceProgram:
         cu_seqlens: Tensor | None,
     ) -> tuple[Tensor, OperatorState | None]:
         """An operator's call, its arguments checked: y in the dtype of v, state in float32."""
-        gates = ("lr", "log_alpha", "log_theta", "gamma")
+        given = {name: tensor for name, tensor in arguments.items() if tensor is not None}
+        inputs = {entry.name: given.pop(entry.name) for entry in self.rule.inputs}
         y, state = run(
             self.rule,
             q,
             k,
             v,
-            **{name: arguments[name] for name in gates},  # type: ignore[arg-type]
-            inputs={name: entry for name, entry in arguments.items() if name not in gates},  # type: ignore[misc]
+            **given,  # type: ignore[arg-type]
+            inputs=inputs,
             initial_memory=initial_memory,
             initial_state=initial_state,
             output_final_state=output_final_state,

@@ -1,7 +1,7 @@
 """Compiled programs as torch operators: one pair, forward and backward, per rule and backend.
 
-The forward operator returns the program's outputs and then what its backward needs; both are opaque to
-autograd and torch.compile, which know them by their shapes alone.
+The forward operator returns the program's outputs and then what its backward needs; both are
+opaque to autograd and torch.compile, which know them by their shapes alone.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SECOND_DERIVATIVE = (
 
 
 class Program:
-    """An executable behind a registered operator; made by `program_for`, one per rule and backend."""
+    """An executable behind a registered operator; `program_for` makes one per rule and backend."""
 
     def __init__(self, executable: Executable, name: str) -> None:
         self.executable = executable
@@ -99,7 +99,7 @@ class Program:
         operator.register_fake(fake)
         return operator
 
-    # The four functions behind the operators; arguments in the order of the schemas. -----------------
+    # The four functions behind the operators; arguments in the order of the schemas.
 
     def _forward(self, *arguments: Any) -> Any:
         tensors, save = self._named(arguments[:-1]), arguments[-1]
@@ -161,7 +161,7 @@ class Program:
             for tensor in given
         )
 
-    # Autograd. ------------------------------------------------------------------------------------------
+    # Autograd.
 
     def _set_up(self, ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
         saved = output[len(self.outputs) :]
@@ -173,15 +173,15 @@ class Program:
     def _derivative(self, ctx: Any, *gradients: Tensor | None) -> Any:
         if not ctx.has_saved:
             raise RuntimeError(
-                f"{NAMESPACE}::{self.name}_forward was called with save_for_backward=False, so it has "
-                "no derivative; call it through atlasgen.compile"
+                f"{NAMESPACE}::{self.name}_forward was called with save_for_backward=False, so it "
+                "has no derivative; call it through atlasgen.compile"
             )
         found = self._backward_operator(*ctx.saved_tensors, *gradients[: len(self.outputs)])
         by_name = dict(zip(self.differentiable, found))
         wanted = zip(self.inputs, ctx.needs_input_grad)
         return (*(by_name.get(name) if needed else None for name, needed in wanted), None)
 
-    # Shapes and empty calls. ---------------------------------------------------------------------------
+    # Shapes and empty calls.
 
     def _named(self, arguments: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self.inputs, arguments))

@@ -78,7 +78,7 @@ class Signature:
 
 
 class Sizes(NamedTuple):
-    """The sizes of one call. `sequences` is B, or with cu_seqlens the number of packed sequences."""
+    """The sizes of one call; `sequences` is B, or with cu_seqlens the number of packed ones."""
 
     batch: int
     tokens: int
@@ -162,7 +162,7 @@ def signature_of(rule: MemoryRule) -> Signature:
             ("H", "F", "V"),
             "state",
             rule.memory.initial in ("learned", "given"),
-            "memory before the first token, [N, H, F, V] too, or {'M': tensor}; not with initial_state",
+            "memory before the first token, or [N, H, F, V], or {'M': ..}; not with initial_state",
         )
     )
     for name, meaning in (
@@ -180,7 +180,7 @@ def signature_of(rule: MemoryRule) -> Signature:
 
 @functools.cache
 def state_shapes(rule: MemoryRule) -> dict[str, Shape]:
-    """Shape in symbols of each tensor of the rule's OperatorState, by full name ("window.k", ...)."""
+    """Shapes in symbols of the rule's OperatorState, by full names ("window.k", ...)."""
     momentum = rule.optimizer.kind == "momentum"
     shapes: dict[str, Shape] = {"memory.M": ("N", "H", "F", "V")}
     if momentum:
@@ -225,8 +225,8 @@ def check_call(
 ) -> Sizes:
     """Sizes of a call whose names, ranks, dtypes, shapes and devices agree with the rule.
 
-    `arguments` are the gates and inputs by name, None for not given. Raises ArgumentError for the first
-    disagreement; reads no values.
+    `arguments` are the gates and inputs by name, None for not given. Raises ArgumentError for the
+    first disagreement; reads no values.
     """
     signature = signature_of(rule)
     _check_names(signature, arguments)
@@ -322,8 +322,8 @@ def _projection_sizes(q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Tensor | None
         raise _disagreement(q, k, v, "heads, K and V must be at least 1")
     if heads % key_heads:
         raise _disagreement(
-            q, k, v, f"v's {heads} heads are not a multiple of k's {key_heads}: each key head serves "
-            "the same number of value heads"
+            q, k, v, f"v's {heads} heads are not a multiple of k's {key_heads}: each key head "
+            "serves the same number of value heads"
         )  # fmt: skip
     if query_heads % heads and heads % query_heads:
         raise _disagreement(

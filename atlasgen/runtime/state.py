@@ -16,17 +16,17 @@ Part = dict[str, Tensor]
 class OperatorState:
     """All that a rule remembers of the tokens it has read: any split of a sequence equals one call.
 
-    B sequences, H memory heads, K features, V values, c the window's length. Everything but `position` is
-    float32, whatever the dtype of the call; parts that a rule lacks are empty dicts.
+    B sequences, H memory heads, K features, V values, c the window's length. Everything but
+    `position` is float32, whatever the dtype of the call; parts that a rule lacks are empty dicts.
 
     memory: "M" [B, H, K, V].
     momentum: "M" [B, H, K, V], where the rule has momentum.
     normaliser: "z" [B, H, K] (and "momentum" [B, H, K]), where the read is normalised.
     window: the last c - 1 tokens, newest last, 0 before the sequence's start: "k" [B, c-1, H, K],
-        "v" [B, c-1, H, V], "gamma" [B, c-1, H] for one gate per token, and the rule's own token inputs by
-        name, [B, c-1, H].
-    block: "anchor" [B, H, K, V], the memory at the last block border, where inner gradients depend on it;
-        "previous" [B, H, K, V], the one before, where a window carries its old errors.
+        "v" [B, c-1, H, V], "gamma" [B, c-1, H] for one gate per token, and the rule's own token
+        inputs by name, [B, c-1, H].
+    block: "anchor" [B, H, K, V], the memory at the last block border, where inner gradients depend
+        on it; "previous" [B, H, K, V], the one before, where a window carries its old errors.
     position: int64 [B], the tokens seen since the sequence's start.
     origin: "M" [B, H, K, V], the memory at the sequence's start, where the rule decays towards it.
 
@@ -83,8 +83,8 @@ class OperatorState:
         """
         if isinstance(device, torch.dtype):
             raise TypeError(
-                f"OperatorState.to takes a device, got {device}: a state is float32 for calls of every "
-                "dtype; cast the copy of a single tensor instead, e.g. state.memory['M'].bfloat16()"
+                f"OperatorState.to takes a device, got {device}: a state is float32 for calls of "
+                "every dtype; cast a copy of one tensor instead: state.memory['M'].bfloat16()"
             )
         return self.map(lambda tensor: tensor.to(device, non_blocking=non_blocking))
 
