@@ -402,7 +402,6 @@ def gate_arguments(rule: MemoryRule) -> list[str]:
 CHECKS: tuple[Callable[[MemoryRule], None], ...] = (
     check_name,
     check_numbers,
-    check_inputs,
     check_memory,
     check_features,
     check_loss,
@@ -412,6 +411,7 @@ CHECKS: tuple[Callable[[MemoryRule], None], ...] = (
     check_retention,
     check_read,
     check_weights,
+    check_inputs,
     check_gradient,
     check_layer,
 )

@@ -87,7 +87,9 @@ def _one(path: tuple[Any, ...], entries: list[Any], known_keys: Any, file: str |
             file=file,
         )
     if first["type"] == "missing":
-        return SpecError(field, "this field is required here", file=file)
+        return SpecError(
+            field, "this field is required here", suggestion=f"Add {path[-1]} = ...", file=file
+        )
     allowed: list[str] = []
     reasons: list[str] = []
     for entry in entries:

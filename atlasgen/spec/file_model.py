@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag
 
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
@@ -123,6 +123,18 @@ class LossSection(Section):
     write: Name | None = None
     lr: Name | None = None
     expression: Formula | None = None
+
+
+def _loss_form(value: Any) -> str:
+    return "list" if isinstance(value, list) else "term"
+
+
+# Told apart before validation, so that a message speaks of the form that the file uses.
+Loss = Annotated[
+    Annotated[LossSection, Tag("term")]
+    | Annotated[list[LossSection], Field(min_length=1, max_length=16), Tag("list")],
+    Discriminator(_loss_form),
+]
 
 
 class WindowSection(Section):
@@ -317,9 +329,7 @@ class RuleFile(Section):
     doc: Text = ""
     memory: MemorySection = Field(default_factory=MemorySection)
     features: FeaturesSection = Field(default_factory=FeaturesSection)
-    loss: LossSection | Annotated[list[LossSection], Field(min_length=1, max_length=16)] = Field(
-        default_factory=LossSection
-    )
+    loss: Loss = Field(default_factory=LossSection)
     window: WindowSection = Field(default_factory=WindowSection)
     block: BlockSection = Field(default_factory=BlockSection)
     optimizer: OptimizerSection = Field(default_factory=OptimizerSection)

@@ -21,7 +21,6 @@ NORMS: tuple[str, ...] = ("layer_norm", "rms_norm")
 # Three unrelated sizes: two shapes are called equal where they agree at these (all sizes are
 # polynomials of low degree in K, V and F, so an accident is not to be expected).
 _SIZES = {"K": 1_048_583, "V": 2_097_169, "F": 3_145_739}
-_EQUAL_SIZES = dict.fromkeys("KVF", 1_048_583)
 
 
 class _ShapeError(Exception):
@@ -42,12 +41,16 @@ class Vector:
             return self
         if not isinstance(other, Vector):
             raise _ShapeError(f"a weight is used without @ beside {self.text}")
-        if other.size != self.size:
+        sizes = {self.size, other.size}
+        # A residual x + ... of size K asks for K = V, which is known when sizes are.
+        is_residual = sign in "+-" and sizes == {_SIZES["K"], _SIZES["V"]}
+        if len(sizes) > 1 and not is_residual:
             raise _ShapeError(f"{self.text} {sign} {other.text} joins two different sizes")
         text = f"{self.text} {sign} {other.text}"
         # A product of two values that depend on weights is not linear in them: one level deeper.
         product = sign == "*" and self.depth > 0 and other.depth > 0
-        return Vector(self.size, text, max(self.depth, other.depth) + product)
+        size = _SIZES["V"] if is_residual else self.size
+        return Vector(size, text, max(self.depth, other.depth) + product)
 
     def __add__(self, other: Any) -> Vector:
         return self._joined(other, "+")
@@ -108,12 +111,8 @@ def graph_depth(
     tree = parse_tree(formula, names, counts, field="memory.f", file=file, matrix_product=True)
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     try:
-        try:
-            result = _typed(tree, weights, _SIZES, file)
-        except _ShapeError:
-            if not keeps_size:
-                raise
-            result = _typed(tree, weights, _EQUAL_SIZES, file)
+        sizes = {**_SIZES, "F": _SIZES["K"]} if keeps_size else _SIZES
+        result = _typed(tree, weights, sizes, file)
     except _ShapeError as error:
         raise SpecError(
             "memory.f",

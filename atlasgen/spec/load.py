@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.resources
 import json
 import os
@@ -15,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from atlasgen.spec.checks import check_rule
-from atlasgen.spec.convert import to_rule
+from atlasgen.spec.convert import to_rule, to_table
 from atlasgen.spec.errors import SpecError, near_miss, translated
 from atlasgen.spec.file_model import SECTIONS, RuleFile, known_keys
 from atlasgen.spec.merge import expanded, merged, refuse_inapplicable
@@ -58,11 +59,13 @@ def load_rule(path_or_name: str | os.PathLike[str] | MemoryRule) -> MemoryRule:
 
     A text that ends in .toml or contains a path separator, and any Path, is a file; other texts are
     names. Raises SpecError that names file, field, value, what is allowed and the next step. A
-    MemoryRule is checked and returned.
+    MemoryRule is checked and an equal one returned.
     """
     if isinstance(path_or_name, MemoryRule):
-        check_rule(path_or_name)
-        return path_or_name
+        # Through the file's models: what a file could not say, a rule made in Python may not hold.
+        rule, source = path_or_name, path_or_name.source
+        checked = _rule(to_table(rule), source or f"rule {rule.name}", None, None)
+        return dataclasses.replace(checked, source=source)
     text = os.fspath(path_or_name)
     is_name = isinstance(path_or_name, str) and not text.endswith(".toml")
     if is_name and "/" not in text and os.sep not in text:
