@@ -12,11 +12,10 @@ from atlasgen.errors import ArgumentError
 from atlasgen.runtime.layout import expand_heads, first_of_group, last_rows
 from atlasgen.runtime.signature import (
     GATE_DTYPES,
+    Shape,
     Sizes,
     resolve,
-    state_shapes,
     symbolic,
-    window_rows,
 )
 from atlasgen.runtime.state import OperatorState
 from atlasgen.spec.rule import MemoryRule
@@ -36,6 +35,7 @@ CARRIES = {
 
 def initial_carries(
     rule: MemoryRule,
+    shapes: Mapping[str, Shape],
     sizes: Sizes,
     initial_memory: Tensor | Mapping[str, Tensor] | None,
     initial_state: OperatorState | None,
@@ -43,8 +43,8 @@ def initial_carries(
 ) -> dict[str, Tensor]:
     """The initial carries that a call gives, by the program's names, with the memory's H heads.
 
-    like: a tensor on the call's device. Raises ArgumentError where the state or memory does not
-    fit.
+    shapes: those of the rule's state. like: a tensor on the call's device. Raises ArgumentError
+    where the state or memory does not fit.
     """
     if initial_state is not None:
         if initial_memory is not None:
@@ -53,7 +53,7 @@ def initial_carries(
                 "given together with initial_state, which holds the memory already",
                 suggestion="pass initial_memory at a sequence's start, initial_state to go on",
             )
-        return _from_state(rule, sizes, initial_state, like)
+        return _from_state(rule, shapes, sizes, initial_state, like)
     if initial_memory is None:
         if rule.memory.initial in ("learned", "given"):
             raise ArgumentError(
@@ -93,7 +93,11 @@ def _initial_memory(sizes: Sizes, given: Any, like: Tensor) -> Tensor:
 
 
 def _from_state(
-    rule: MemoryRule, sizes: Sizes, state: OperatorState, like: Tensor
+    rule: MemoryRule,
+    shapes: Mapping[str, Shape],
+    sizes: Sizes,
+    state: OperatorState,
+    like: Tensor,
 ) -> dict[str, Tensor]:
     """The tensors of a state that fits the rule and the call."""
     if not isinstance(state, OperatorState):
@@ -102,7 +106,7 @@ def _from_state(
             f"a {type(state).__name__}",
             allowed="an OperatorState, as a call with output_final_state=True returns it",
         )
-    shapes, tensors = state_shapes(rule), state.tensors()
+    tensors = state.tensors()
     if tensors.keys() != shapes.keys():
         raise ArgumentError(
             "initial_state",
@@ -148,7 +152,7 @@ def expanded_carries(carries: Mapping[str, Tensor], ratio: int) -> dict[str, Ten
 
 
 def final_state(
-    rule: MemoryRule,
+    shapes: Mapping[str, Shape],
     initial: Mapping[str, Tensor],
     tokens: Mapping[str, Tensor],
     outputs: Mapping[str, Tensor],
@@ -157,8 +161,8 @@ def final_state(
 ) -> OperatorState:
     """The state after the call; differentiable, and none of its memory is another tensor's.
 
-    initial: the carries given, H heads. tokens: k, v and the gates and inputs per token,
-    [N, T, H, ..].
+    shapes: those of the rule's state. initial: the carries given, H heads. tokens: k, v and the
+    gates and inputs per token, [N, T, H, ..].
     outputs: the program's, with `ratio` equal memories per head. length: int64 [N] or None.
     """
     keys = tokens["k"]
@@ -166,13 +170,13 @@ def final_state(
     parts: dict[str, dict[str, Tensor]] = {
         part: {} for part in ("memory", "momentum", "normaliser", "window", "block", "origin")
     }
-    for name in state_shapes(rule):
+    for name, symbols in shapes.items():
         part, _, entry = name.partition(".")
         if part == "window":
             source = tokens[entry]
             before = initial.get(f"window_{entry}")
             if before is None:
-                shape = (batch, window_rows(rule), *source.shape[2:])
+                shape = (batch, symbols[1], *source.shape[2:])
                 before = source.new_zeros(shape, dtype=torch.float32)
             parts[part][entry] = last_rows(before, source, length)
         elif name == "origin.M":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import os
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from atlasgen.errors import ArgumentError, SpecError
 from atlasgen.runtime.carries import expanded_carries, final_state, initial_carries
 from atlasgen.runtime.layout import expand_heads, packing_of, projections
 from atlasgen.runtime.signature import (
@@ -20,11 +20,16 @@ from atlasgen.runtime.signature import (
     check_values,
     rule_gates,
     signature_of,
+    state_shapes,
     window_gates,
 )
 from atlasgen.runtime.state import OperatorState
 from atlasgen.spec.expression import evaluate_number
 from atlasgen.spec.rule import MemoryRule
+
+# Constants that are expressions in `head` are computed once, for this many heads: an expression
+# cannot be read while torch.compile traces a call.
+_MOST_HEADS = 256
 
 
 class MemoryOperator:
@@ -37,12 +42,11 @@ class MemoryOperator:
     def __init__(self, rule: MemoryRule, backend: str, programs: Any) -> None:
         self.rule = rule
         self.backend = backend
+        self.signature: Signature = signature_of(rule)
         self._programs = programs
-
-    @property
-    def signature(self) -> Signature:
-        """The arguments with shapes, dtypes and meanings; print it."""
-        return signature_of(self.rule)
+        self._state_shapes = state_shapes(rule)
+        self._kept = ("k", "v", *window_gates(rule))
+        self._constants = _constants(rule, _MOST_HEADS)
 
     def __repr__(self) -> str:
         return f"MemoryOperator({self.rule.name}, backend={self.backend!r})"
@@ -88,15 +92,15 @@ class MemoryOperator:
             "gamma": gamma,
             **inputs,
         }
-        sizes = check_call(self.rule, q, k, v, arguments, cu_seqlens)
+        sizes = check_call(self.signature, q, k, v, arguments, cu_seqlens)
         debug = _debug_wanted() if debug is None else debug
         if debug:
-            check_values(self.rule, arguments)
+            check_values(self.signature, arguments)
         if self._programs.reference is not None:
             return self._programs.reference.call(
                 q, k, v, arguments, initial_memory, initial_state, output_final_state, cu_seqlens
             )
-        carries = initial_carries(self.rule, sizes, initial_memory, initial_state, v)
+        carries = initial_carries(self.rule, self._state_shapes, sizes, initial_memory, initial_state, v)
         given = {name: tensor for name, tensor in arguments.items() if tensor is not None}
         return self._run(sizes, q, k, v, given, carries, output_final_state, cu_seqlens, debug)
 
@@ -114,9 +118,7 @@ class MemoryOperator:
     ) -> tuple[Tensor, OperatorState | None]:
         """A call that was checked: brought to the program's layout, run, and brought back."""
         rows = dict(zip("qkv", projections(q, k, v)))
-        per_token = {
-            entry.name for entry in self.signature.tensors if entry.shape[:2] == ("B", "T")
-        }
+        per_token = {entry.name for entry in self.signature.tensors if entry.shape[:2] == ("B", "T")}
         gates = {name: tensor.to(torch.float32) for name, tensor in given.items()}
         rows.update({name: gates.pop(name) for name in per_token})
         packing = None
@@ -124,7 +126,7 @@ class MemoryOperator:
             packing = packing_of(cu_seqlens, sizes.tokens, debug)
             rows = {name: packing.pad(tensor) for name, tensor in rows.items()}
         rows["k"] = expand_heads(rows["k"], sizes.heads // sizes.key_heads, 2)
-        gates.update(_constant_gates(self.rule, sizes.heads, v))
+        gates.update(self._constant_gates(sizes.heads, v))
 
         length = None if packing is None else packing.length
         ratio = max(sizes.query_heads // sizes.heads, 1)
@@ -135,9 +137,8 @@ class MemoryOperator:
         y = y.to(v.dtype)
         if not output_final_state:
             return y, None
-        kept = ("k", "v", *window_gates(self.rule))
-        tokens = {name: rows[name] for name in kept}
-        return y, final_state(self.rule, carries, tokens, outputs, length, ratio)
+        tokens = {name: rows[name] for name in self._kept}
+        return y, final_state(self._state_shapes, carries, tokens, outputs, length, ratio)
 
     def _expanded(
         self,
@@ -160,28 +161,44 @@ class MemoryOperator:
             tensors[name] = tensor.contiguous()
         return tensors
 
+    def _constant_gates(self, heads: int, like: Tensor) -> dict[str, Tensor]:
+        """The rule's constants that differ by head, float32 [H] on the call's device."""
+        found = {}
+        for name, values in self._constants.items():
+            if heads > len(values):
+                raise ArgumentError(
+                    "v",
+                    f"the rule's {name}, an expression in `head`, has values for heads up to "
+                    f"{len(values)} only",
+                    value=f"{heads} heads",
+                    suggestion="pass fewer heads, or declare the gate per head",
+                )
+            found[name] = torch.tensor(values[:heads], dtype=torch.float32, device=like.device)
+        return found
+
 
 def _debug_wanted() -> bool:
     """The environment's wish; under torch.compile values cannot be read."""
     return not torch.compiler.is_compiling() and os.environ.get("ATLASGEN_DEBUG", "") == "1"
 
 
-@functools.cache
 def _constants(rule: MemoryRule, heads: int) -> dict[str, tuple[float, ...]]:
-    """Values per head of the gates that are expressions in `head`; log gates as logs."""
+    """Values of the gates that are expressions in `head`, for heads 0, 1, ...; log gates as logs.
+
+    Stops before the first head for which an expression has no finite value.
+    """
     found = {}
     for name, gate in rule_gates(rule).items():
-        if gate.kind == "constant" and gate.expression is not None:
-            values = [evaluate_number(gate.expression, {"head": head}) for head in range(heads)]
+        if gate.kind != "constant" or gate.expression is None:
+            continue
+        values: list[float] = []
+        for head in range(heads):
+            try:
+                value = evaluate_number(gate.expression, {"head": head})
+            except SpecError:
+                break
             if name.startswith("log_"):
-                values = [math.log(value) if value > 0 else -math.inf for value in values]
-            found[name] = tuple(values)
+                value = math.log(value) if value > 0 else -math.inf
+            values.append(value)
+        found[name] = tuple(values)
     return found
-
-
-def _constant_gates(rule: MemoryRule, heads: int, like: Tensor) -> dict[str, Tensor]:
-    """The rule's constants that differ by head, float32 [H] on the call's device."""
-    return {
-        name: torch.tensor(values, dtype=torch.float32, device=like.device)
-        for name, values in _constants(rule, heads).items()
-    }

@@ -37,9 +37,7 @@ class Program:
         self.name = name
         self.inputs = executable.inputs
         self.outputs = executable.outputs
-        self.differentiable = tuple(
-            entry for entry in self.inputs if entry not in NOT_DIFFERENTIABLE
-        )
+        self.differentiable = tuple(entry for entry in self.inputs if entry not in NOT_DIFFERENTIABLE)
         sizes = dict.fromkeys(("B", "T", "H", "K", "V", "F", "resume"), 1)
         self.saved = tuple(executable.saved_shapes(sizes))
         self.operator = self._registered()
@@ -121,10 +119,7 @@ class Program:
         tensors, save = self._named(arguments[:-1]), arguments[-1]
         like = tensors["v"]
         shapes = [self._output_shape(name, tensors) for name in self.outputs]
-        saved = [
-            (shape if save else (0,), dtype)
-            for shape, dtype in self._saved_shapes(tensors).values()
-        ]
+        saved = [(shape if save else (0,), dtype) for shape, dtype in self._saved_shapes(tensors).values()]
         return tuple(like.new_empty(shape, dtype=dtype) for shape, dtype in [*shapes, *saved])
 
     def _backward(self, *arguments: Any) -> Any:
@@ -195,9 +190,7 @@ class Program:
     def _saved_shapes(self, tensors: Mapping[str, Any]) -> SavedShapes:
         return self.executable.saved_shapes(self._sizes(tensors))
 
-    def _output_shape(
-        self, name: str, tensors: Mapping[str, Any]
-    ) -> tuple[tuple[int, ...], torch.dtype]:
+    def _output_shape(self, name: str, tensors: Mapping[str, Any]) -> tuple[tuple[int, ...], torch.dtype]:
         sizes = self._sizes(tensors)
         if name == "y":
             return tuple(tensors["v"].shape), tensors["v"].dtype
@@ -254,11 +247,7 @@ def _on_device_of(tensor: Tensor) -> Iterator[None]:
 
 def _fresh(results: Sequence[Tensor], arguments: Sequence[Any]) -> tuple[Tensor, ...]:
     """The results contiguous, each in memory of its own, as operators must return them."""
-    used = {
-        argument.untyped_storage().data_ptr()
-        for argument in arguments
-        if isinstance(argument, Tensor)
-    }
+    used = {argument.untyped_storage().data_ptr() for argument in arguments if isinstance(argument, Tensor)}
     fresh = []
     for result in results:
         result = result.contiguous()
@@ -273,9 +262,7 @@ _programs: dict[tuple[str, str], Program] = {}
 _lock = threading.Lock()
 
 
-def program_for(
-    rule: MemoryRule, backend: str, factory: Callable[[MemoryRule], Executable]
-) -> Program:
+def program_for(rule: MemoryRule, backend: str, factory: Callable[[MemoryRule], Executable]) -> Program:
     """The program of a rule on a backend, made and registered at the first call only."""
     key = (rule.hash, backend)
     program = _programs.get(key)

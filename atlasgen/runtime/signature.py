@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -72,9 +71,7 @@ class Signature:
     @property
     def tensors(self) -> tuple[Argument, ...]:
         """The rule's own tensor arguments besides q, k, v: its gates, then its inputs."""
-        return tuple(
-            entry for entry in self.arguments if entry.role in ("gate", "log_gate", "input")
-        )
+        return tuple(entry for entry in self.arguments if entry.role in ("gate", "log_gate", "input"))
 
 
 class Sizes(NamedTuple):
@@ -138,7 +135,6 @@ def _gate_shape(kind: str, axis: str, window: int | str) -> Shape:
     }[kind]
 
 
-@functools.cache
 def signature_of(rule: MemoryRule) -> Signature:
     """The arguments of the operator of `rule`."""
     window = rule.window.length
@@ -178,7 +174,6 @@ def signature_of(rule: MemoryRule) -> Signature:
     return Signature(rule.name, tuple(found))
 
 
-@functools.cache
 def state_shapes(rule: MemoryRule) -> dict[str, Shape]:
     """Shapes in symbols of the rule's OperatorState, by full names ("window.k", ...)."""
     momentum = rule.optimizer.kind == "momentum"
@@ -216,7 +211,7 @@ def window_gates(rule: MemoryRule) -> tuple[str, ...]:
 
 
 def check_call(
-    rule: MemoryRule,
+    signature: Signature,
     q: Tensor,
     k: Tensor,
     v: Tensor,
@@ -228,7 +223,6 @@ def check_call(
     `arguments` are the gates and inputs by name, None for not given. Raises ArgumentError for the
     first disagreement; reads no values.
     """
-    signature = signature_of(rule)
     _check_names(signature, arguments)
     for name, tensor in (("v", v), ("q", q), ("k", k)):
         _check_tensor(name, tensor, 4, PROJECTION_DTYPES, v)
@@ -284,9 +278,7 @@ def _check_tensor(
 ) -> None:
     """Type, rank, dtype and device of one argument."""
     if not isinstance(tensor, Tensor):
-        raise ArgumentError(
-            name, f"a {type(tensor).__name__}, not a tensor", allowed="a torch.Tensor"
-        )
+        raise ArgumentError(name, f"a {type(tensor).__name__}, not a tensor", allowed="a torch.Tensor")
     if tensor.dim() != rank:
         raise ArgumentError(
             name,
@@ -351,9 +343,7 @@ def _check_borders(cu_seqlens: Tensor, v: Tensor) -> int:
     if cu_seqlens.dtype not in (torch.int32, torch.int64):
         raise ArgumentError("cu_seqlens", "wrong dtype", value=cu_seqlens.dtype, allowed=allowed)
     if cu_seqlens.dim() != 1 or cu_seqlens.shape[0] < 1:
-        raise ArgumentError(
-            "cu_seqlens", "wrong shape", value=list(cu_seqlens.shape), allowed=allowed
-        )
+        raise ArgumentError("cu_seqlens", "wrong shape", value=list(cu_seqlens.shape), allowed=allowed)
     if cu_seqlens.device != v.device:
         raise ArgumentError(
             "cu_seqlens",
@@ -370,12 +360,12 @@ def _check_borders(cu_seqlens: Tensor, v: Tensor) -> int:
     return cu_seqlens.shape[0] - 1
 
 
-def check_values(rule: MemoryRule, arguments: Mapping[str, Tensor | None]) -> None:
+def check_values(signature: Signature, arguments: Mapping[str, Tensor | None]) -> None:
     """Ranges of the gates and inputs: log gates <= 0, and what the rule declares.
 
     Reads values, which makes the host wait for a GPU: for debugging. Raises ArgumentError.
     """
-    for entry in signature_of(rule).tensors:
+    for entry in signature.tensors:
         tensor = arguments[entry.name]
         assert tensor is not None
         if tensor.numel() == 0:
@@ -393,9 +383,7 @@ def check_values(rule: MemoryRule, arguments: Mapping[str, Tensor | None]) -> No
                 entry.name,
                 f"values range from {low:.6g} to {high:.6g}",
                 allowed=allowed,
-                suggestion="e.g. logsigmoid or -softplus of the raw gate"
-                if kind == "log_decay"
-                else None,
+                suggestion="e.g. logsigmoid or -softplus of the raw gate" if kind == "log_decay" else None,
             )
 
 

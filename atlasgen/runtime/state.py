@@ -139,9 +139,7 @@ class OperatorState:
 
     def __repr__(self) -> str:
         """Names and shapes, no values."""
-        shown = ", ".join(
-            f"{name}: {list(tensor.shape)}" for name, tensor in self.tensors().items()
-        )
+        shown = ", ".join(f"{name}: {list(tensor.shape)}" for name, tensor in self.tensors().items())
         memory = next(iter(self.memory.values()))
         return f"OperatorState({shown}; {memory.dtype}, {memory.device})"
 

@@ -54,8 +54,7 @@ class NaiveExecutable:
         assert value is not None
         outputs = self._computed({name: _double(tensor) for name, tensor in tensors.items()})
         outputs = {
-            name: tensor.to(value.dtype if name == "y" else torch.float32)
-            for name, tensor in outputs.items()
+            name: tensor.to(value.dtype if name == "y" else torch.float32) for name, tensor in outputs.items()
         }
         # The backward recomputes everything; what is saved proves that it arrives there unharmed.
         return outputs, {"check": outputs["memory"].clone()} if save else {}

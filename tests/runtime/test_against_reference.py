@@ -16,9 +16,7 @@ def test_values_and_gradients(name, backend, tokens):
     rule = RULES[name]
     op = operator(rule, backend)
     call, reference = (call_of(rule, tokens=tokens).leaves() for _ in range(2))
-    reference = type(call)(
-        {n: t.detach().clone().requires_grad_() for n, t in call.arguments.items()}
-    )
+    reference = type(call)({n: t.detach().clone().requires_grad_() for n, t in call.arguments.items()})
     memory = torch.randn(2, 4, 6, requires_grad=True)
     expected_memory = memory.detach().clone().requires_grad_()
 
@@ -48,12 +46,8 @@ def test_split_calls_equal_one_call(name, backend, split):
 
     parts = whole.leaves()
     again = memory.detach().clone().requires_grad_()
-    first, middle = parts.rows(rule, slice(0, split))(
-        op, initial_memory=again, output_final_state=True
-    )
-    second, final = parts.rows(rule, slice(split, 9))(
-        op, initial_state=middle, output_final_state=True
-    )
+    first, middle = parts.rows(rule, slice(0, split))(op, initial_memory=again, output_final_state=True)
+    second, final = parts.rows(rule, slice(split, 9))(op, initial_state=middle, output_final_state=True)
     joined = torch.cat([first, second], 1)
     close(joined, y.detach())
     close(final, state.detach())
