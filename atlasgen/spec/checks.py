@@ -210,8 +210,7 @@ def _check_poly(rule: MemoryRule) -> None:
                 rule,
                 "features.coefficients",
                 list(numbers),
-                f"degree {features.degree} has {features.degree + 1} coefficients, "
-                f"not {len(numbers)}",
+                f"degree {features.degree} has {features.degree + 1} coefficients, not {len(numbers)}",
             )
         if min(numbers) < 0 or max(numbers) == 0:
             refuse(
@@ -261,8 +260,7 @@ def check_retention(rule: MemoryRule) -> None:
                 rule,
                 f"{field}.kind",
                 "channel",
-                f"decay per channel needs F = K; the features ({rule.features.kind}) change the "
-                "size",
+                f"decay per channel needs F = K; the features ({rule.features.kind}) change the size",
                 suggestion='Use elementwise features, axis = "value", or retention = "token"',
             )
     project = rule.retention.project
@@ -383,7 +381,7 @@ def check_layer(rule: MemoryRule) -> None:
 
 
 def gate_arguments(rule: MemoryRule) -> list[str]:
-    """The gates that a layer makes from its input: lr, alpha, theta, gamma and scalar inputs."""
+    """What a layer makes from its input for this rule: lr, alpha, theta, gamma, then inputs."""
     gates = {
         "lr": [rule.optimizer.lr, *(item.lr for item in rule.weights)],
         "alpha": [rule.retention.alpha, *(item.retention for item in rule.weights)],
@@ -392,9 +390,7 @@ def gate_arguments(rule: MemoryRule) -> list[str]:
         "gamma": [rule.window.gate],
     }
     names = [
-        name
-        for name, found in gates.items()
-        if any(gate is not None and gate.is_argument for gate in found)
+        name for name, found in gates.items() if any(gate is not None and gate.is_argument for gate in found)
     ]
     return names + [item.name for item in rule.inputs]
 

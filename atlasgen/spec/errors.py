@@ -24,16 +24,14 @@ _NUMBER_ERRORS = {"float_type": "a number", "int_type": "a whole number", "strin
 
 def near_miss(word: Any, candidates: Iterable[str]) -> str | None:
     """`Did you mean "x"?` for the candidate closest to `word`, or None."""
-    if not isinstance(word, str) or len(word) > 80:
+    if not isinstance(word, str) or not 3 <= len(word) <= 80:  # short words resemble too many
         return None
     folded = {candidate.lower(): candidate for candidate in candidates}
     close = difflib.get_close_matches(word.lower(), folded, n=1, cutoff=0.6)
     return f'Did you mean "{folded[close[0]]}"?' if close else None
 
 
-def translated(
-    error: ValidationError, table: dict[str, Any], known_keys: Any, file: str | None
-) -> SpecError:
+def translated(error: ValidationError, table: dict[str, Any], known_keys: Any, file: str | None) -> SpecError:
     """One SpecError for all that pydantic found; the first field found leads.
 
     `known_keys(path)` gives the keys that the section at a path (tuple of str or int) may have.
@@ -87,9 +85,7 @@ def _one(path: tuple[Any, ...], entries: list[Any], known_keys: Any, file: str |
             file=file,
         )
     if first["type"] == "missing":
-        return SpecError(
-            field, "this field is required here", suggestion=f"Add {path[-1]} = ...", file=file
-        )
+        return SpecError(field, "this field is required here", suggestion=f"Add {path[-1]} = ...", file=file)
     allowed: list[str] = []
     reasons: list[str] = []
     for entry in entries:

@@ -179,9 +179,7 @@ class _Reader:
         self.nodes = 0
         self.calls = 0  # calls that enclose the node being checked
 
-    def refuse(
-        self, reason: str, allowed: Iterable[str] = (), suggestion: str | None = None
-    ) -> Any:
+    def refuse(self, reason: str, allowed: Iterable[str] = (), suggestion: str | None = None) -> Any:
         raise SpecError(
             self.field,
             reason,
@@ -375,15 +373,13 @@ def parse_expression(
         return value
 
     try:
-        return sympy.sympify(
-            interpret(
-                tree,
-                {name: symbol(name) for name in names},
-                SYMPY_FUNCTIONS,
-                number=lambda value: sympy.Rational(str(value)),
-                power=power,
-                guard=guard,
-            )
+        return interpret(
+            tree,
+            {name: symbol(name) for name in names},
+            SYMPY_FUNCTIONS,
+            number=lambda value: sympy.Rational(str(value)),
+            power=power,
+            guard=guard,
         )
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         if isinstance(error, SpecError):

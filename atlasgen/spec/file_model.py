@@ -91,9 +91,7 @@ class FeaturesSection(Section):
         "poly": _split("degree basis out_dim coefficients on"),
         "expr": _split("expression on"),
     }
-    kind: Literal[
-        "identity", "relu", "silu", "elu1", "l2norm", "softmax", "poly", "exp", "expr"
-    ] = "identity"
+    kind: Literal["identity", "relu", "silu", "elu1", "l2norm", "softmax", "poly", "exp", "expr"] = "identity"
     degree: Annotated[int, Field(ge=1, le=16)] = 2
     basis: Literal["symmetric", "kronecker", "powers", "projected"] = "symmetric"
     out_dim: Count | None = None
@@ -160,6 +158,10 @@ class BlockSection(Section):
     partial: Literal["update", "skip"] = "update"
 
 
+def _with_short_name(schema: dict[str, Any]) -> None:
+    schema["properties"]["u"] = schema["properties"]["expression"]
+
+
 class TransformSection(Section):
     """One entry of optimizer.transform; kind "expr" has `expression` (or, shorter, `u`) in S and
     N."""
@@ -176,9 +178,9 @@ class TransformSection(Section):
     steps: Annotated[int, Field(ge=1, le=64)] | None = None
     at: Literal["token", "block"] = "token"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    expression: Formula | None = Field(
-        default=None, validation_alias=AliasChoices("expression", "u")
-    )
+    expression: Formula | None = Field(default=None, validation_alias=AliasChoices("expression", "u"))
+
+    model_config = ConfigDict(json_schema_extra=_with_short_name)
 
     @classmethod
     def keys(cls) -> set[str]:

@@ -223,7 +223,7 @@ def _find(
         return _parsed(spec_text(name), f"specs/{name}.toml"), f"specs/{name}.toml"
     known = {*shipped_specs(), *(library or ())}
     if folder is not None and folder.is_dir():
-        known |= {item.stem for item in folder.glob("*.toml")}
+        known |= {item.stem for item in folder.glob("*.toml")} - {"pyproject"}
     raise SpecError(
         "extends",
         "no rule of this name beside the file or among the shipped ones",

@@ -136,9 +136,7 @@ CASES = {
     "max(pred, v) * min(pred, v)": lambda p, v: max(p, v) * min(p, v),
     "sqrt(pred**2 + 1e-6) / 2": lambda p, v: math.sqrt(p * p + 1e-6) / 2,
     "tanh(pred) + erf(v) + sin(p1) + cos(p1)": None,
-    "sign(pred) * sinh(v) + +exp(-v)": lambda p, v: (
-        math.copysign(1, p) * math.sinh(v) + math.exp(-v)
-    ),
+    "sign(pred) * sinh(v) + +exp(-v)": lambda p, v: math.copysign(1, p) * math.sinh(v) + math.exp(-v),
 }
 
 

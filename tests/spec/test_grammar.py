@@ -59,9 +59,7 @@ def test_numbers_become_constant_gates() -> None:
 
 
 def test_a_text_in_retention_value_is_an_expression_in_head() -> None:
-    assert grammar_rule("retnet").retention.alpha == Gate(
-        kind="constant", expression="1 - 2**(-5 - head)"
-    )
+    assert grammar_rule("retnet").retention.alpha == Gate(kind="constant", expression="1 - 2**(-5 - head)")
 
 
 def test_extending_merges_section_by_section() -> None:

@@ -9,6 +9,7 @@ import pytest
 from atlasgen.spec import (
     SpecError,
     gate_arguments,
+    json_schema,
     load_rule,
     rule_from_table,
     rule_to_toml,
@@ -16,6 +17,7 @@ from atlasgen.spec import (
     shipped_specs,
     spec_text,
 )
+from atlasgen.spec.file_model import SECTIONS, known_keys
 from atlasgen.spec.load import specs_folder
 from atlasgen.spec.rule import Gate
 
@@ -93,6 +95,19 @@ def test_the_schema_is_fresh() -> None:
     text = specs_folder().joinpath("schema.json").read_text(encoding="utf-8")
     message = "run: python -m atlasgen.spec.schema > specs/schema.json"
     assert text == schema_text(), message
+
+
+def test_the_schema_knows_every_key_of_every_section() -> None:
+    schema = json_schema()
+    for pattern, section in SECTIONS.items():
+        path = tuple(0 if part == "#" else part for part in pattern)
+        definition = schema if path == () else schema["$defs"][section.__name__]
+        definition = definition.get("anyOf", [definition])[-1]
+        assert set(definition["properties"]) == known_keys(path), path
+        assert definition["additionalProperties"] is False
+        if section.main is not None:
+            short = schema["$defs"][section.__name__]["anyOf"][0]
+            assert short and "properties" not in short, path
 
 
 def test_a_file_beside_comes_before_a_shipped_one(tmp_path: Path) -> None:
