@@ -1,7 +1,8 @@
 """Scalar expressions of elementwise nodes: sympy trees over placeholders x0, x1, ...
 
-Two functions are ours because sympy's derivative of the plain form is not what a kernel may compute:
-`root` is the square root whose derivative at zero is zero, `sigmoid` stays finite for any argument.
+Some functions are ours because sympy's derivative of the plain form is not what a kernel may compute: `root`
+is the square root whose derivative at zero is zero; sigmoid, softplus and logcosh (of the spec language)
+stay finite for any argument.
 """
 
 from __future__ import annotations
@@ -36,19 +37,6 @@ class inverse_root(sympy.Function):  # noqa: N801
         return True
 
 
-class sigmoid(sympy.Function):  # noqa: N801
-    """1 / (1 + exp(-x))."""
-
-    nargs = 1
-
-    def fdiff(self, argindex: int = 1) -> sympy.Expr:
-        value = sigmoid(self.args[0])
-        return value * (1 - value)
-
-    def _eval_is_real(self) -> bool:
-        return True
-
-
 @cache
 def placeholder(index: int) -> sympy.Symbol:
     """The symbol that stands for argument `index` of an elementwise node."""
@@ -67,17 +55,7 @@ def derivative(expression: sympy.Expr, index: int) -> sympy.Expr:
         )
     if result.has(sympy.Derivative) or result.has(sympy.Subs):
         raise ValueError(f"cannot differentiate {expression}")
-    return _tidy(result)
-
-
-def _tidy(expression: sympy.Expr) -> sympy.Expr:
-    """Write hyperbolic quotients as tanh: the quotient overflows where tanh does not."""
-    if expression.has(sympy.sinh, sympy.cosh):
-        expression = sympy.simplify(expression)
-        x = sympy.Wild("x")
-        expression = expression.replace(sympy.sinh(x) / sympy.cosh(x), sympy.tanh(x))
-        expression = expression.replace(sympy.cosh(x) ** -2, 1 - sympy.tanh(x) ** 2)
-    return expression
+    return result
 
 
 def vanishes(expression: sympy.Expr, zero: list[int]) -> bool:
@@ -93,9 +71,7 @@ def arity(expression: sympy.Expr) -> set[int]:
 
 def shift(expression: sympy.Expr, mapping: dict[int, int]) -> sympy.Expr:
     """Renumber placeholders."""
-    return expression.xreplace(
-        {placeholder(old): placeholder(new) for old, new in mapping.items()}
-    )
+    return expression.xreplace({placeholder(old): placeholder(new) for old, new in mapping.items()})
 
 
 def constant(value: Any) -> sympy.Expr:

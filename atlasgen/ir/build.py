@@ -1,0 +1,298 @@
+"""Constructors of block program nodes, which simplify while they build.
+
+Structure is what makes an unused part of a rule vanish: without momentum the decay matrix of theta is an
+identity, a product with an identity is a renaming, a product with zero is zero. So a schedule writes the
+general formula once and linear attention's program contains no momentum, window or error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import sympy
+
+from atlasgen.ir.node import Node, ordered
+from atlasgen.ir.scalar import arity, constant, placeholder, root, shift
+
+x0, x1 = placeholder(0), placeholder(1)
+
+
+def leaf(name: str, dims: Iterable[str] = (), **attrs: Any) -> Node:
+    """An input. `kind` says where it lives (see :mod:`atlasgen.ir.program`)."""
+    return Node("leaf", (), ordered(dims), name=name, **attrs)
+
+
+def const(value: float) -> Node:
+    """A number, of no axis: it broadcasts."""
+    return Node("const", (), (), value=float(value))
+
+
+def is_const(node: Node, value: float | None = None) -> bool:
+    """True for a number (equal to `value` where given)."""
+    return node.op == "const" and (value is None or node["value"] == value)
+
+
+def map_(expression: sympy.Expr, *args: Node) -> Node:
+    """An elementwise expression in x0, x1, ... of arguments whose axes combine by name."""
+    substitution = {
+        placeholder(index): constant(argument["value"])
+        for index, argument in enumerate(args)
+        if argument.op == "const"
+    }
+    if substitution:
+        expression = expression.subs(substitution)
+    used = sorted(arity(expression))
+    if not used:
+        return const(float(expression))
+    distinct = list(dict.fromkeys(args[index] for index in used))
+    expression = shift(expression, {index: distinct.index(args[index]) for index in used})
+    if expression == x0:
+        return distinct[0]
+    if expression == x0 * x1:
+        masked = _multiply_masked(*distinct)
+        if masked is not None:
+            return masked
+    dims = ordered(dim for argument in distinct for dim in argument.dims)
+    return Node("map", tuple(distinct), dims, expression=expression)
+
+
+def _multiply_masked(left: Node, right: Node) -> Node | None:
+    """mask(x) * y = mask(x * y): masks move outwards, where they meet other masks and products."""
+    for first, second in ((left, right), (right, left)):
+        if first.op == "mask" and set(second.dims) <= set(first.dims):  # stays a matrix
+            return mask(mul(first.args[0], second), **dict(first.attrs))
+    return None
+
+
+def mul(*factors: Node) -> Node:
+    """The product, elementwise by axis names."""
+    result = factors[0]
+    for factor in factors[1:]:
+        if is_const(result, 0.0) or is_const(factor, 0.0):
+            return const(0.0)
+        if is_negative(result) or is_negative(factor):
+            positive = mul(_magnitude(result), _magnitude(factor))
+            result = positive if is_negative(result) == is_negative(factor) else neg(positive)
+        elif result is factor:
+            result = map_(x0**2, result)
+        else:
+            result = map_(x0 * x1, result, factor)
+    return result
+
+
+def _magnitude(node: Node) -> Node:
+    return node.args[0] if is_negative(node) else node
+
+
+def neg(node: Node) -> Node:
+    """-x."""
+    return node.args[0] if is_negative(node) else map_(-x0, node)
+
+
+def is_negative(node: Node) -> bool:
+    """True for a node made by `neg`."""
+    return node.op == "map" and node["expression"] == -x0
+
+
+def add(*terms: Node | tuple[int, Node]) -> Node:
+    """The signed sum of terms; a term is a node or (sign, node)."""
+    signed = [term if isinstance(term, tuple) else (1, term) for term in terms]
+    signed = [
+        (-sign, node.args[0]) if is_negative(node) else (sign, node)
+        for sign, node in signed
+        if not is_const(node, 0.0)
+    ]
+    if not signed:
+        return const(0.0)
+    if len(signed) == 1:
+        sign, node = signed[0]
+        return node if sign > 0 else neg(node)
+    if all(node.op == "const" for _, node in signed):
+        return const(sum(sign * node["value"] for sign, node in signed))
+    signed.sort(key=lambda term: -term[0])
+    dims = ordered(dim for _, node in signed for dim in node.dims)
+    nodes = tuple(node for _, node in signed)
+    return Node("add", nodes, dims, signs=tuple(sign for sign, _ in signed))
+
+
+def sub(left: Node, right: Node) -> Node:
+    """left - right."""
+    return add((1, left), (-1, right))
+
+
+def dot(left: Node, right: Node, dim: str) -> Node:
+    """sum over `dim` of left * right."""
+    if is_negative(left) or is_negative(right):
+        positive = dot(_magnitude(left), _magnitude(right), dim)
+        return positive if is_negative(left) == is_negative(right) else neg(positive)
+    if dim not in left.dims or dim not in right.dims:
+        held, free = (left, right) if dim in left.dims else (right, left)
+        if dim not in held.dims:
+            raise ValueError(f"dot over {dim!r} of {left} and {right}: neither has that axis")
+        return mul(sum_(held, dim), free)
+    for first, second in ((left, right), (right, left)):
+        diagonal = _diagonal(second, dim)
+        if diagonal is not None:
+            other, values = diagonal
+            if other not in first.dims:
+                return mul(relabel(first, {dim: other}), relabel(values, {dim: other}))
+    dims = ordered(d for d in left.dims + right.dims if d != dim)
+    return Node("dot", (left, right), dims, dim=dim)
+
+
+def _diagonal(node: Node, dim: str) -> tuple[str, Node] | None:
+    """(other axis, diagonal values) if the node is a diagonal matrix with axis `dim`."""
+    if node.op != "mask" or node["low"] != 0 or node["high"] != 0:
+        return None
+    row, column = node["row"], node["column"]
+    if "h" in (row, column) or dim not in (row, column):
+        return None
+    return (column if dim == row else row), node.args[0]
+
+
+def sum_(node: Node, dim: str) -> Node:
+    """The sum over one axis."""
+    diagonal = _diagonal(node, dim)
+    if diagonal is not None:
+        other, values = diagonal
+        return relabel(values, {dim: other})
+    if dim not in node.dims:
+        raise ValueError(f"sum over {dim!r} of {node}: no such axis")
+    return Node("sum", (node,), tuple(d for d in node.dims if d != dim), dim=dim)
+
+
+def sum_to(node: Node, dims: Iterable[str]) -> Node:
+    """Sum over every axis that is not in `dims`."""
+    for dim in [d for d in node.dims if d not in set(dims)]:
+        node = sum_(node, dim)
+    return node
+
+
+def mask(node: Node, row: str, column: str, low: int | None, high: int | None) -> Node:
+    """Keep the entries with low <= position(row) - position(column) <= high, zero elsewhere.
+
+    Positions count from the block's first row; the halo's are negative. None means no bound.
+    """
+    if is_const(node, 0.0):
+        return node
+    dims = ordered((*node.dims, row, column))
+    if len(dims) > 2:
+        raise ValueError(f"a mask is a matrix of {row!r} and {column!r}, got axes {dims}")
+    if node.op == "mask" and (node["row"], node["column"]) == (row, column):
+        low = _tighter(low, node["low"], max)
+        high = _tighter(high, node["high"], min)
+        return mask(node.args[0], row, column, low, high)
+    return Node("mask", (node,), dims, row=row, column=column, low=low, high=high)
+
+
+def _tighter(first: int | None, second: int | None, choose: Any) -> int | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return choose(first, second)
+
+
+def cumsum(node: Node, dim: str, reverse: bool = False, exclusive: bool = False) -> Node:
+    """The running sum along a row axis."""
+    if is_const(node, 0.0):
+        return node
+    if node.op == "const":
+        raise ValueError("cumsum of a constant other than zero needs an axis: multiply by `live`")
+    return Node("cumsum", (node,), node.dims, dim=dim, reverse=reverse, exclusive=exclusive)
+
+
+def decay(log: Node, row: str, column: str, exclusive: bool = False) -> Node:
+    """D[t, s] = exp(sum of log[r] for s < r <= t) for s <= t, else 0 (exclusive: r < t, s < t).
+
+    `log` has the axis `column` or is a constant: 0 gives the triangle of ones, -inf the identity.
+    """
+    low = 1 if exclusive else 0
+    if is_const(log, 0.0):
+        return mask(const(1.0), row, column, low, None)
+    if is_const(log, float("-inf")):
+        return mask(const(1.0), row, column, low, low)
+    if log.dims != (column,):
+        raise ValueError(f"decay needs a log gate over {column!r}, got {log}")
+    return Node(
+        "decay", (log,), ordered((row, column)), row=row, column=column, exclusive=exclusive
+    )
+
+
+def decay_from_start(log: Node, row: str, exclusive: bool = False) -> Node:
+    """exp(sum of log[r] for r <= t) (exclusive: r < t), the weight of the block's initial state."""
+    if is_const(log, 0.0):
+        return const(1.0)
+    if is_const(log, float("-inf")):
+        if exclusive:
+            raise ValueError("an exclusive product of zeros is not a constant")
+        return const(0.0)
+    return Node("decay_from_start", (log,), (row,), row=row, exclusive=exclusive)
+
+
+def decay_to_end(log: Node, row: str) -> Node:
+    """exp(sum of log[r] for r > s): the last row of the decay matrix."""
+    if is_const(log, 0.0):
+        return const(1.0)
+    return Node("decay_to_end", (log,), (row,), row=row)
+
+
+def decay_whole(log: Node, row: str) -> Node:
+    """exp(sum of all log[r]): the decay over the block, of no axis."""
+    if is_const(log, 0.0):
+        return const(1.0)
+    if is_const(log, float("-inf")):
+        return const(0.0)
+    return Node("decay_whole", (log,), (), row=row)
+
+
+def softmax(node: Node, dim: str) -> Node:
+    """exp(x) / sum exp(x) along an axis."""
+    return Node("softmax", (node,), node.dims, dim=dim)
+
+
+def expand_age(gate: Node, row: str, column: str) -> Node:
+    """[.., c] -> [row, column]: entry (t, s) is gate[t, t - s], 0 where the age is not in 0..c-1."""
+    if is_const(gate):
+        return gate
+    dims = ordered((*(d for d in gate.dims if d != "c"), row, column))
+    return Node("expand_age", (gate,), dims, row=row, column=column)
+
+
+def collect_age(matrix: Node, row: str, column: str) -> Node:
+    """The transpose of `expand_age`: [row, column] -> [row, c], entry (t, j) is matrix[t, t - j]."""
+    if is_const(matrix, 0.0):
+        return matrix
+    return Node("collect_age", (matrix,), ordered((row, "c")), row=row, column=column)
+
+
+def at_start(initial: Node, carried: Node) -> Node:
+    """`initial` in the first block of a call that resumes inside a block, else `carried`."""
+    return Node("at_start", (initial, carried), carried.dims)
+
+
+def relabel(node: Node, names: dict[str, str]) -> Node:
+    """The same value with axes renamed, rebuilt down to its leaves."""
+    cache: dict[Node, Node] = {}
+
+    def rebuild(old: Node) -> Node:
+        if not any(dim in names for dim in old.dims) and not _mentions(old, names):
+            return old
+        if old not in cache:
+            args = tuple(rebuild(argument) for argument in old.args)
+            attrs = {
+                key: names.get(value, value) if key in ("row", "column", "dim") else value
+                for key, value in old.attrs
+            }
+            cache[old] = Node(old.op, args, ordered(names.get(d, d) for d in old.dims), **attrs)
+        return cache[old]
+
+    return rebuild(node)
+
+
+def _mentions(node: Node, names: dict[str, str]) -> bool:
+    return any(key in ("row", "column", "dim") and value in names for key, value in node.attrs)
+
+
+def norm_from_square(square: Node) -> Node:
+    """sqrt with derivative 0 at 0."""
+    return map_(root(x0), square)

@@ -1,0 +1,42 @@
+"""The operators of the block program, by name."""
+
+from __future__ import annotations
+
+from atlasgen.ir.operators.base import Operator
+from atlasgen.ir.operators.contraction import Dot, Sum
+from atlasgen.ir.operators.elementwise import Add, Const, Leaf, Map, Softmax
+from atlasgen.ir.operators.scan import (
+    AtStart,
+    Cumsum,
+    Decay,
+    DecayFromStart,
+    DecayToEnd,
+    DecayWhole,
+    WhenStart,
+)
+from atlasgen.ir.operators.structure import CollectAge, ExpandAge, Mask
+
+OPERATORS: dict[str, Operator] = {
+    operator.name: operator
+    for operator in (
+        Leaf(),
+        Const(),
+        Map(),
+        Add(),
+        Softmax(),
+        Dot(),
+        Sum(),
+        Mask(),
+        ExpandAge(),
+        CollectAge(),
+        Cumsum(),
+        Decay(),
+        DecayFromStart(),
+        DecayToEnd(),
+        DecayWhole(),
+        AtStart(),
+        WhenStart(),
+    )
+}
+
+__all__ = ["OPERATORS", "Operator"]

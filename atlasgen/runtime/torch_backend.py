@@ -1,0 +1,363 @@
+"""The torch backend: runs a rule's emitted torch program, forward and backward."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from atlasgen.emit.torch_emitter import backward_text, forward_text
+from atlasgen.ir.node import Node, leaves
+from atlasgen.ir.program import Capture
+from atlasgen.runtime import blocks
+from atlasgen.runtime.executable import SavedShapes
+from atlasgen.runtime.rows import Rows, block_count
+from atlasgen.schedules.serve import Scheduled, schedule
+from atlasgen.spec.expression import evaluate_number
+from atlasgen.spec.rule import MemoryRule
+
+ROW_TENSORS = ("q", "k", "v")
+
+
+def program_source(scheduled: Scheduled) -> str:
+    """The emitted torch program of a rule: functions `forward` and `backward`."""
+    return forward_text(scheduled.forward) + "\n\n" + backward_text(scheduled.backward)
+
+
+def input_names(scheduled: Scheduled) -> tuple[str, ...]:
+    """The tensors that the rule's programs read, in order."""
+    program = scheduled.forward
+    tensors = dict.fromkeys(ROW_TENSORS)
+    tensors |= dict.fromkeys(
+        leaf["name"] for leaf in program.leaves("token", "head", "position", "invariant")
+    )
+    tensors |= dict.fromkeys(carry.name for carry in program.carries)
+    names = [name for name in tensors if name != "anchor"]
+    windowed = windowed_tensors(scheduled)
+    resume = [f"window_{name}" for name in windowed] + ["position"]
+    if program.captures:
+        resume.insert(0, "anchor")
+    return (*names, *resume, "length")
+
+
+def windowed_tensors(scheduled: Scheduled) -> tuple[str, ...]:
+    """Row tensors whose last c - 1 rows the state keeps: those that sources are read from."""
+    program = scheduled.forward
+    if program.window == 1:
+        return ()
+    found = dict.fromkeys(
+        leaf["name"] for leaf in program.leaves("token") if "s" in leaf.dims or "h" in leaf.dims
+    )
+    # Log decays stand on a source axis where D(alpha) multiplies sources directly; they are no sources.
+    return tuple(name for name in found if not name.startswith("log_") and name != "lr")
+
+
+class TorchProgram:
+    """Executable of one rule on any device, in the inputs' precision (at least float32)."""
+
+    def __init__(self, rule: MemoryRule) -> None:
+        self.rule = rule
+        self.scheduled = schedule(rule)
+        self.program = self.scheduled.forward
+        self.inputs = input_names(self.scheduled)
+        self.windowed = windowed_tensors(self.scheduled)
+        captured = tuple(capture.name for capture in self.program.captures)
+        carried = tuple(carry.name for carry in self.program.carries)
+        self.outputs = ("y", *dict.fromkeys((*carried, *captured)))
+        self._functions = _compiled(rule)
+
+    # -- the Executable protocol ---------------------------------------------------------------------
+    def forward(
+        self, tensors: Mapping[str, Tensor | None], save: bool
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Outputs (y in v's dtype, float32 states) and what `backward` needs (if `save`)."""
+        call = _Call(self, tensors)
+        arrays = call.arrays(self.program.nodes())
+        initial = call.initial()
+        result = self._functions["forward"](**call.frame, **arrays, **initial)
+        rows, outputs = call.rows, {}
+        y = result["y"].movedim(1, 3).flatten(1, 2) if rows.count else call.empty_rows()
+        outputs["y"] = rows.mask_tail(call.take_rows(y)).to(call.v.dtype).contiguous()
+        for carry in self.program.carries:
+            outputs[carry.name] = call.state(result[carry.name])
+        for capture in self.program.captures:
+            outputs[capture.name] = call.state(self._captured(capture, result, call))
+        saved = {}
+        if save:
+            saved = {f"{c.name}_blocks": result[f"{c.name}_blocks"] for c in self.program.carries}
+        return outputs, saved
+
+    def backward(
+        self,
+        tensors: Mapping[str, Tensor | None],
+        saved: Mapping[str, Tensor],
+        gradients: Mapping[str, Tensor | None],
+    ) -> dict[str, Tensor]:
+        """Gradients by input name, each in its input's dtype."""
+        call = _Call(self, tensors)
+        backward = self.scheduled.backward
+        frame = dict(call.frame)
+        wanted = list(leaves(backward.roots()))
+        arrays = call.arrays(wanted)
+        for carry in self.program.carries:
+            if carry.leaf in wanted:
+                arrays[carry.name] = saved[f"{carry.name}_blocks"]
+        if any(leaf["name"] == "d_y" for leaf in wanted):
+            arrays["d_y"] = call.gradient_rows(gradients.get("y"))
+        incoming = self._incoming(gradients, call, arrays, wanted)
+        result = self._functions["backward"](**frame, **arrays, **incoming)
+        return call.collect(backward, result)
+
+    def saved_shapes(self, sizes: dict[str, int]) -> SavedShapes:
+        """Each carry at the start of each block."""
+        aligned = bool(sizes["resume"]) and self.program.block is not None
+        count = block_count(sizes["T"], self.scheduled.chunk, aligned)
+        table: SavedShapes = {}
+        for carry in self.program.carries:
+            own = tuple(sizes["F" if dim == "K" else dim] for dim in carry.leaf.dims)
+            shape = (sizes["B"], sizes["H"], count, *own)
+            table[f"{carry.name}_blocks"] = (shape, torch.float32)
+        return table
+
+    # -- captures ------------------------------------------------------------------------------------
+    def _captured(self, capture: Capture, result: dict[str, Tensor], call: _Call) -> Tensor:
+        """The captured value of each sequence's open block."""
+        value, final = result[f"{capture.name}_value"], result[capture.carry]
+        picked = []
+        for index, block in enumerate(call.rows.open_block.tolist()):
+            inside = block < call.rows.count
+            picked.append(value[index, :, block] if inside else final[index])
+        return torch.stack(picked) if picked else final
+
+    def _incoming(
+        self,
+        gradients: Mapping[str, Tensor | None],
+        call: _Call,
+        arrays: dict[str, Tensor],
+        wanted: list[Node],
+    ) -> dict[str, Tensor]:
+        """Gradients that enter the reversed loop: of final carries, and of captured values."""
+        incoming = {}
+        for carry in self.program.carries:
+            gradient = gradients.get(carry.name)
+            shape = call.state_shape(carry.leaf.dims)
+            zero = torch.zeros(shape, dtype=call.dtype, device=call.v.device)
+            incoming[carry.name] = zero if gradient is None else zero + gradient
+        for capture in self.program.captures:
+            gradient = gradients.get(capture.name)
+            if capture.name == capture.carry:  # `previous`: its final value is given as a capture
+                incoming[capture.carry] = torch.zeros_like(incoming[capture.carry])
+            leaf = next((leaf for leaf in wanted if leaf.get("capture") == capture.name), None)
+            shape = (1, 1, call.rows.count, *[1] * len(capture.value.dims))
+            dense = torch.zeros(1, dtype=call.dtype, device=call.v.device)
+            dense = dense.reshape([1] * len(shape)).expand(shape)
+            if gradient is not None:
+                size = call.state_shape(capture.value.dims)
+                dense = dense.expand(*size[:2], call.rows.count, *size[2:]).clone()
+                for index, block in enumerate(call.rows.open_block.tolist()):
+                    if block < call.rows.count:
+                        dense[index, :, block] += gradient[index]
+                    else:
+                        incoming[capture.carry][index] += gradient[index]
+            if leaf is not None:
+                arrays[leaf["name"]] = dense
+        named = {
+            carry.leaf["carry"]: carry.leaf["name"] for carry in self.scheduled.backward.carries
+        }
+        return {named[name]: value for name, value in incoming.items()}
+
+
+class _Call:
+    """The arrays of one call: inputs laid out in blocks."""
+
+    def __init__(self, owner: TorchProgram, tensors: Mapping[str, Tensor | None]) -> None:
+        self.owner, self.tensors = owner, tensors
+        q, k, v = tensors["q"], tensors["k"], tensors["v"]
+        self.v = v
+        double = torch.float64 in (q.dtype, k.dtype, v.dtype)
+        self.dtype = torch.float64 if double else torch.float32
+        self.sizes = {"K": k.shape[-1], "V": v.shape[-1], "c": owner.program.window}
+        self.batch, self.tokens, self.heads = v.shape[:3]
+        program, position = owner.program, tensors.get("position")
+        self.resumed = position is not None
+        self.rows = Rows.of(
+            self.batch,
+            self.tokens,
+            owner.scheduled.chunk,
+            program.halo,
+            program.window - 1,
+            program.block is not None,
+            position,
+            tensors.get("length"),
+            v.device,
+        )
+        self.frame = {
+            "blocks": blocks,
+            "count": self.rows.count,
+            "rows": self.rows.rows,
+            "halo": self.rows.halo,
+            "window": program.window,
+            "resumed": self.resumed,
+        }
+
+    def state_shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
+        """[B, H, ...] of a carry."""
+        return (self.batch, self.heads, *(self.sizes[dim] for dim in dims))
+
+    def state(self, value: Tensor) -> Tensor:
+        """A final state as it is returned: never an alias of an input."""
+        return value.to(self.dtype).clone()
+
+    def empty_rows(self) -> Tensor:
+        """[B, 0, H, V]."""
+        return self.v.new_zeros(self.batch, 0, self.heads, self.sizes["V"])
+
+    def take_rows(self, laid: Tensor) -> Tensor:
+        """[B, N*C, H, ...] -> [B, T, H, ...]."""
+        rows = self.rows
+        if rows.source is None:
+            return laid[:, : rows.tokens]
+        every = laid.new_zeros(self.batch, rows.held + rows.tokens + 1, *laid.shape[2:])
+        index = torch.arange(self.batch, device=laid.device)[:, None]
+        every[index, rows.source[:, rows.halo :]] = laid
+        return every[:, rows.held : rows.held + rows.tokens]
+
+    def initial(self) -> dict[str, Tensor]:
+        """The carries before the first block."""
+        table = {}
+        for carry in self.owner.program.carries:
+            value = self.tensors.get(carry.name)
+            shape = self.state_shape(carry.leaf.dims)
+            if value is None:
+                value = torch.zeros(shape, dtype=self.dtype, device=self.v.device)
+            table[carry.name] = value.to(self.dtype)
+        return table
+
+    def arrays(self, nodes: list[Node]) -> dict[str, Tensor]:
+        """Arrays of all leaves but carries and gradients, by the emitted programs' names."""
+        found: dict[str, Tensor] = {}
+        for leaf in nodes:
+            if leaf.op != "leaf":
+                continue
+            kind, name = leaf["kind"], leaf["name"]
+            if kind == "token" and name not in found and f"{name}_halo" not in found:
+                body, halo = self._blocks(name)
+                found[name] = body
+                if halo is not None:
+                    found[f"{name}_halo"] = halo
+            elif kind == "head" or kind == "position":
+                found[name] = self.tensors[name].to(self.dtype)[None, :, None]
+            elif kind == "invariant":
+                found[name] = self._invariant(name, leaf)
+            elif kind == "live":
+                found["live"] = self.rows.live(found_like(self))
+            elif kind == "exists":
+                body, halo = self.rows.exists(found_like(self))
+                found["exists"] = body
+                if halo is not None:
+                    found["exists_halo"] = halo
+            elif kind == "host":
+                found[name] = evaluate_number(self.owner.rule.read.scale, self._scale_sizes())
+        used = {
+            leaf["name"] + ("_halo" if leaf.get("segment") == "halo" else "")
+            for leaf in nodes
+            if leaf.op == "leaf"
+        }
+        return {name: value for name, value in found.items() if name in used}
+
+    def _scale_sizes(self) -> dict[str, float]:
+        return {"K": self.sizes["K"], "F": self.sizes["K"], "V": self.sizes["V"]}
+
+    def _blocks(self, name: str) -> tuple[Tensor, Tensor | None]:
+        x = self.rows.mask_tail(self.tensors[name].to(self.dtype))
+        window = self.tensors.get(f"window_{name}") if name in self.owner.windowed else None
+        return self.rows.blocks(x, window)
+
+    def _invariant(self, name: str, leaf: Node) -> Tensor:
+        value = self.tensors.get(name)
+        if value is None:
+            return torch.zeros(self.state_shape(leaf.dims), dtype=self.dtype, device=self.v.device)[
+                :, :, None
+            ]
+        return value.to(self.dtype)[:, :, None]
+
+    def gradient_rows(self, gradient: Tensor | None) -> Tensor:
+        """dY in blocks; rows that hold no token of the call get 0."""
+        if gradient is None:
+            gradient = torch.zeros_like(self.v)
+        body, _ = self.rows.blocks(self.rows.mask_tail(gradient.to(self.dtype)))
+        return body
+
+    def collect(self, backward: Any, result: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sum the contributions to each argument and bring them to its shape and dtype."""
+        rows: dict[str, dict[str, Tensor]] = {}
+        gradients: dict[str, Tensor] = {}
+        for index, part in enumerate(backward.contributions):
+            value = self._full(result[f"part_{index}"], part.node, part.leaf)
+            kind = part.leaf["kind"]
+            if kind == "token":
+                segments = rows.setdefault(part.tensor, {})
+                segment = part.leaf["segment"]
+                segments[segment] = segments[segment] + value if segment in segments else value
+            elif kind in ("head", "position"):
+                value = value.sum((0, 2))
+                gradients[part.tensor] = gradients.get(part.tensor, 0) + value
+        for name, segments in rows.items():
+            windowed = name in self.owner.windowed and self.resumed
+            gradient, window = self.rows.gradient(
+                segments.get("block"), segments.get("halo"), windowed
+            )
+            gradients[name] = self.rows.mask_tail(gradient)
+            if window is not None:
+                gradients[f"window_{name}"] = window
+        for index, part in enumerate(backward.accumulate):
+            value = result[f"sum_{index}"]
+            if isinstance(value, Tensor):
+                gradients[part.tensor] = value.expand(self.state_shape(part.leaf.dims))
+        for carry in backward.carries:
+            gradients[carry.leaf["carry"]] = result[carry.name]
+        return {
+            name: value.to(self.tensors[name].dtype)
+            for name, value in gradients.items()
+            if self.tensors.get(name) is not None
+        }
+
+    def _full(self, value: Tensor | float, node: Node, leaf: Node) -> Tensor:
+        """A contribution with all axes of its leaf and all of [B, H, N]."""
+        extent = {**self.sizes, "h": self.rows.halo}
+        own = [extent.get(dim, self.rows.rows) for dim in leaf.dims]
+        shape = (self.batch, self.heads, self.rows.count, *own)
+        if not isinstance(value, Tensor):
+            return torch.full(shape, value, dtype=self.dtype, device=self.v.device)
+        for position, dim in enumerate(leaf.dims):
+            if dim not in node.dims:
+                value = value.unsqueeze(3 + position)
+        return value.expand(shape)
+
+
+def found_like(call: _Call) -> Tensor:
+    """An empty tensor of the call's dtype and device."""
+    return torch.empty(0, dtype=call.dtype, device=call.v.device)
+
+
+@lru_cache(maxsize=256)
+def _compiled(rule: MemoryRule) -> dict[str, Callable[..., dict[str, Tensor]]]:
+    """The emitted functions, compiled under a file name that tracebacks show."""
+    source = program_source(schedule(rule))
+    namespace: dict[str, Any] = {"torch": torch}
+    exec(compile(source, f"<atlasgen torch program {rule.name}>", "exec"), namespace)
+    return {name: namespace[name] for name in ("forward", "backward")}
+
+
+def make_executable(rule: MemoryRule) -> TorchProgram:
+    """The torch executable of a rule.
+
+    Raises CompileError where no schedule serves the rule.
+    """
+    return TorchProgram(rule)
+
+
+__all__ = ["TorchProgram", "make_executable", "program_source"]
