@@ -10,6 +10,7 @@ from torch import Tensor
 
 from atlasgen.errors import ArgumentError
 from atlasgen.reference.features import apply_features
+from atlasgen.reference.windows import window_length
 from atlasgen.spec.expression import evaluate_number
 from atlasgen.spec.rule import Gate, MemoryRule
 
@@ -39,14 +40,12 @@ class Call:
     per_head: dict[str, Tensor]
     heads: Tensor
     streams: tuple[str, ...]
-    features: int
+    sizes: dict[str, int]
     scale: float
 
     def part(self, rows: slice, times: slice) -> Call:
         """The same call for some batch rows and times."""
-        return replace(
-            self, per_token={name: entry[rows, times] for name, entry in self.per_token.items()}
-        )
+        return replace(self, per_token={name: entry[rows, times] for name, entry in self.per_token.items()})
 
 
 def _shape(name: str, tensor: Tensor, dimensions: str, sizes: Mapping[str, int]) -> None:
@@ -60,8 +59,8 @@ def _shape(name: str, tensor: Tensor, dimensions: str, sizes: Mapping[str, int])
         )
 
 
-def _present(name: str, tensor: Tensor | None, declared: bool, where: str) -> bool:
-    """Whether the rule reads this argument; raises where it is missing or not declared."""
+def _declared(name: str, tensor: Tensor | None, declared: bool, where: str) -> Tensor | None:
+    """The argument where the rule reads it; raises where it is missing, or not declared."""
     if declared and tensor is None:
         raise ArgumentError(name, f"required, because the rule's {where} reads it")
     if not declared and tensor is not None:
@@ -69,15 +68,13 @@ def _present(name: str, tensor: Tensor | None, declared: bool, where: str) -> bo
             name, f"not read by this rule, whose {where} declares no such argument",
             suggestion="Leave it out, or change the rule",
         )  # fmt: skip
-    return declared
+    return tensor
 
 
 def _sizes(q: Tensor, k: Tensor, v: Tensor) -> dict[str, int]:
     for name, tensor in (("q", q), ("k", k), ("v", v)):
         if tensor.ndim != 4:
-            raise ArgumentError(
-                name, f"{tensor.ndim} dimensions", allowed="4: [batch, time, heads, size]"
-            )
+            raise ArgumentError(name, f"{tensor.ndim} dimensions", allowed="4: [batch, time, heads, size]")
     batch, length, heads, value_size = v.shape
     key_size = k.shape[-1]
     for name, tensor in (("q", q), ("k", k)):
@@ -127,7 +124,7 @@ def checked_call(
     """The call's tensors in `dtype`, sorted; ArgumentError names the one that is missing or does
     not fit.
     """
-    sizes = _sizes(q, k, v) | {"c": rule.window.length}  # type: ignore[dict-item]
+    sizes = _sizes(q, k, v) | {"c": window_length(rule)}
     heads = sizes["H"]
     queries = q.repeat_interleave(heads // q.shape[2], 2) if q.shape[2] < heads else q
     per_token = {"q": queries, "k": k.repeat_interleave(heads // k.shape[2], 2), "v": v}
@@ -139,29 +136,29 @@ def checked_call(
         (per_token if "T" in dimensions else per_head)[name] = tensor
 
     for name, gate, where in _gates(rule):
-        if _present(name, gates[name], gate.is_argument, where):
-            keep(name, gates[name], gate.axis if gate.kind == "channel" else gate.kind)  # type: ignore
+        tensor = _declared(name, gates[name], gate.is_argument, where)
+        if tensor is not None:
+            keep(name, tensor, gate.axis if gate.kind == "channel" else gate.kind)
     declared = {entry.name: entry.shape for entry in rule.inputs}
     if rule.features.kind == "poly" and rule.features.coefficients == "learned":
         per_head["coefficients"] = _coefficients(rule, inputs)
     for name in {*declared, *inputs} - set(per_head):
-        if _present(name, inputs.get(name), name in declared, "inputs"):
-            keep(name, inputs[name], declared[name])
+        tensor = _declared(name, inputs.get(name), name in declared, "inputs")
+        if tensor is not None:
+            keep(name, tensor, declared[name])
     per_token = {name: tensor.to(dtype) for name, tensor in per_token.items()}
     read = {"k", "v", *_loss_names(rule)} & set(per_token)
     gamma = ["gamma"] if rule.window.gate.kind == "token" else []
-    features = apply_features(
-        rule.features, v.new_zeros(1, sizes["K"], dtype=dtype), "k", per_head.get("coefficients")
-    ).shape[-1]
+    zero = v.new_zeros(1, sizes["K"], dtype=dtype)
+    features = apply_features(rule.features, zero, "k", per_head.get("coefficients")).shape[-1]
+    inner = {"K": sizes["K"], "F": features, "V": sizes["V"]}
     return Call(
         per_token=per_token,
         per_head={name: tensor.to(dtype) for name, tensor in per_head.items()},
         heads=torch.arange(head_offset, head_offset + heads, dtype=dtype, device=v.device),
         streams=("k", "v", *gamma, *sorted(read - {"k", "v"})),
-        features=features,
-        scale=evaluate_number(
-            rule.read.scale, {"K": sizes["K"], "F": features, "V": sizes["V"]}, field="read.scale"
-        ),
+        sizes=inner,
+        scale=evaluate_number(rule.read.scale, inner, field="read.scale"),
     )
 
 

@@ -1,5 +1,6 @@
-"""Rule expressions evaluated on tensors, straight from their checked syntax trees (no symbolic
-algebra).
+"""Rule expressions evaluated on tensors, straight from their checked syntax trees.
+
+No symbolic algebra takes part: what the compiler derives with sympy is compared with torch here.
 """
 
 from __future__ import annotations
@@ -20,11 +21,19 @@ from atlasgen.spec.expression import (
     parse_tree,
 )
 
+NORM_EPSILON = 1e-6
+"""Added to the variance (layer) or mean square (rms) of a memory's output before the root."""
+
+
+def normed(kind: str, x: Tensor) -> Tensor:
+    """Layer ("layer") or root mean square ("rms") norm over the last dimension, without gains."""
+    if kind == "layer":
+        x = x - x.mean(-1, keepdim=True)
+    return x * (x.square().mean(-1, keepdim=True) + NORM_EPSILON).rsqrt()
+
 
 def _functions(like: Tensor) -> dict[str, Callable[..., Any]]:
-    """The torch meaning of every elementwise function; numbers become tensors of the dtype of
-    `like`.
-    """
+    """The torch meaning of every elementwise function; numbers become tensors like `like`."""
 
     def lifted(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def call(*arguments: Any) -> Tensor:
@@ -73,6 +82,14 @@ def evaluate(text: str, values: Mapping[str, Tensor]) -> Tensor:
     tree = _tree(text, tuple(sorted(values)))
     result = interpret(tree, values, _functions(like))
     return torch.as_tensor(result, dtype=like.dtype, device=like.device)
+
+
+def evaluate_read(text: str, z: Tensor, q: Tensor) -> Tensor:
+    """The rule's own read: z = f(M, phi(q)), q the raw query; `norm` is a layer norm over V."""
+    counts = {**ELEMENTWISE_FUNCTIONS, "norm": 1}
+    tree = parse_tree(text, ["z", "q"], counts, field="read.f")
+    functions = {**_functions(z), "norm": functools.partial(normed, "layer")}
+    return interpret(tree, {"z": z, "q": q}, functions)
 
 
 def head_values(text: str, heads: Tensor) -> Tensor:

@@ -64,9 +64,7 @@ def _polynomial(features: Features, x: Tensor, coefficients: Tensor | None) -> T
     else:
         weights = features.coefficients
     used = [
-        (degree, weight)
-        for degree, weight in enumerate(weights)
-        if isinstance(weight, Tensor) or weight != 0
+        (degree, weight) for degree, weight in enumerate(weights) if isinstance(weight, Tensor) or weight != 0
     ]
     if features.basis == "powers":
         return sum((weight * x**degree for degree, weight in used), torch.zeros_like(x))
@@ -83,9 +81,7 @@ def _polynomial(features: Features, x: Tensor, coefficients: Tensor | None) -> T
     return torch.cat(parts, -1)
 
 
-def apply_features(
-    features: Features, x: Tensor, side: str, coefficients: Tensor | None = None
-) -> Tensor:
+def apply_features(features: Features, x: Tensor, side: str, coefficients: Tensor | None = None) -> Tensor:
     """phi(x) for the side "q" or "k"; the side that `features.on` leaves out is the identity.
 
     x: [..., K]. Returns [..., F], in the dtype of x.

@@ -100,9 +100,7 @@ def _weighted_loss(data: TermRows, span: slice, prediction: Tensor, weights: Ten
     return (weights * losses).sum()
 
 
-def _written_along(
-    rule: MemoryRule, data: TermRows, point: Weights, span: slice, weights: Tensor
-) -> Tensor:
+def _written_along(rule: MemoryRule, data: TermRows, point: Weights, span: slice, weights: Tensor) -> Tensor:
     """sum_i weight_i step_i (write_i outer e_i): a matrix memory whose update is not its loss's
     gradient.
     """
@@ -130,9 +128,7 @@ def window_gradient(
         linked = apply_link(rule.memory.link, candidate)
         total = weights.new_zeros(())
         for data in plain:
-            prediction = read_memory(
-                rule.memory, linked, data.features[:, :, span], data.raw[:, :, span]
-            )
+            prediction = read_memory(rule.memory, linked, data.features[:, :, span], data.raw[:, :, span])
             total = total + _weighted_loss(data, span, prediction, weights)
         return total
 

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from atlasgen.errors import ArgumentError
 from atlasgen.reference.arguments import Call
-from atlasgen.reference.memories import weight_names
+from atlasgen.reference.memories import weight_shapes
 from atlasgen.reference.state import State, keeps_block, keeps_previous
+from atlasgen.reference.windows import window_length
 from atlasgen.spec.rule import MemoryRule
 
 
@@ -19,54 +20,37 @@ def _given(
 ) -> dict[str, Tensor]:
     """The caller's initial memory, one copy per row, [rows, H, ...] by weight."""
     weights = {"M": initial} if isinstance(initial, Tensor) else dict(initial)
-    names = weight_names(rule.memory)
-    if set(weights) != set(names):
+    shapes = weight_shapes(rule.memory, call.sizes)
+    if set(weights) != set(shapes):
         raise ArgumentError(
-            "initial_memory", "does not name the memory's weights", value=sorted(weights),
-            allowed=", ".join(names),
-        )  # fmt: skip
-    heads = len(call.heads)
+            "initial_memory",
+            "does not name the memory's weights",
+            value=sorted(weights),
+            allowed=", ".join(shapes),
+        )
     result = {}
-    for name in names:
-        weight = weights[name]
-        inner = 1 if name.startswith("b") else 2
-        if weight.ndim == inner + 1:
-            weight = weight.expand(rows, *weight.shape)
-        if weight.ndim != inner + 2 or weight.shape[:2] != (rows, heads):
+    for name, inner in shapes.items():
+        shape = (rows, len(call.heads), *inner)
+        if tuple(weights[name].shape) not in (shape, shape[1:]):
             raise ArgumentError(
                 "initial_memory",
                 f"{name} has shape {tuple(weights[name].shape)}",
-                allowed=f"[{heads}, ...] or [{rows}, {heads}, ...] with {inner} sizes of its own",
+                allowed=f"[H, in, out] = {shape[1:]} or [N, H, in, out] = {shape}",
             )
-        result[name] = weight
-    _check_matrix(rule, call, result)
+        result[name] = weights[name].expand(shape)
     return result
 
 
-def _check_matrix(rule: MemoryRule, call: Call, weights: Mapping[str, Tensor]) -> None:
-    value_size = call.per_token["v"].shape[-1]
-    if rule.memory.kind == "matrix" and weights["M"].shape[2:] != (call.features, value_size):
-        raise ArgumentError(
-            "initial_memory",
-            f"M has sizes {tuple(weights['M'].shape[2:])}",
-            allowed=f"[features, values] = ({call.features}, {value_size})",
-        )
-
-
 def _zero(rule: MemoryRule, call: Call, rows: int) -> dict[str, Tensor]:
-    if rule.memory.kind != "matrix" or rule.memory.initial != "zero":
+    shapes = weight_shapes(rule.memory, call.sizes)
+    if rule.memory.initial != "zero":
         raise ArgumentError(
             "initial_memory",
-            f'required: memory.initial = "{rule.memory.initial}" of a {rule.memory.kind} memory '
-            "comes from outside the rule",
-            allowed="weights " + ", ".join(weight_names(rule.memory)),
+            f'required, because memory.initial = "{rule.memory.initial}"',
+            allowed="a tensor [H, in, out] for each of " + ", ".join(shapes),
         )
     values = call.per_token["v"]
-    heads, value_size = values.shape[2:]
-    weights = {"M": values.new_zeros(rows, heads, call.features, value_size)}
-    if rule.memory.bias:
-        weights["bias"] = values.new_zeros(rows, heads, value_size)
-    return weights
+    return {name: values.new_zeros(rows, len(call.heads), *inner) for name, inner in shapes.items()}
 
 
 def first_state(
@@ -83,11 +67,10 @@ def first_state(
     has_momentum = rule.optimizer.kind == "momentum"
     normaliser = {}
     if rule.read.normaliser == "sum":
-        normaliser["z"] = values.new_zeros(rows, len(call.heads), call.features)
+        normaliser["z"] = values.new_zeros(rows, len(call.heads), call.sizes["F"])
         if has_momentum:
             normaliser["momentum"] = torch.zeros_like(normaliser["z"])
-    assert isinstance(rule.window.length, int)
-    history = rule.window.length - 1
+    history = window_length(rule) - 1
     window = {}
     if history:
         for name in call.streams:

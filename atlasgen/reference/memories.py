@@ -6,19 +6,20 @@ H, N, V].
 
 from __future__ import annotations
 
+import ast
+import functools
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from atlasgen.reference.expressions import evaluate
+from atlasgen.reference.expressions import evaluate, normed
+from atlasgen.spec.expression import evaluate_size, interpret, parse_tree
 from atlasgen.spec.rule import Link, Memory
 
 Weights = Mapping[str, Tensor]
-
-NORM_EPSILON = 1e-6
-"""Added to the variance (layer) or mean square (rms) of a memory's output before the root."""
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": functional.gelu,
@@ -26,61 +27,99 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": torch.relu,
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
+    "softplus": functional.softplus,
+    "sin": torch.sin,
+    "exp": torch.exp,
     "identity": lambda x: x,
 }
 
 
-def _affine(weights: Weights, name: str, bias: str, x: Tensor) -> Tensor:
-    out = x @ weights[name]
-    return out + weights[bias].unsqueeze(-2) if bias in weights else out
+def _affine(weights: Weights, layer: str, x: Tensor) -> Tensor:
+    out = x @ weights[f"W{layer}"]
+    return out + weights[f"b{layer}"].unsqueeze(-2) if f"b{layer}" in weights else out
 
 
 def _matrix(memory: Memory, weights: Weights, x: Tensor) -> Tensor:
-    return _affine(weights, "M", "bias", x)
+    out = x @ weights["M"]
+    return out + weights["b"].unsqueeze(-2) if memory.bias else out
 
 
 def _mlp(memory: Memory, weights: Weights, x: Tensor) -> Tensor:
-    """W_depth s(... s(W_1 x)): weights W1, W2, ... and biases b1, b2, ..."""
+    """W_depth s(... s(W_1 x))."""
     for layer in range(1, memory.depth + 1):
-        x = _affine(weights, f"W{layer}", f"b{layer}", x)
+        x = _affine(weights, str(layer), x)
         if layer < memory.depth:
             x = ACTIVATIONS[memory.act](x)
     return x
 
 
-def _gated_mlp(memory: Memory, weights: Weights, x: Tensor) -> Tensor:
-    """W1 (s(W2 x) * W3 x), the paper's Eq. 43 without its residual."""
-    return (ACTIVATIONS[memory.act](x @ weights["W2"]) * (x @ weights["W3"])) @ weights["W1"]
+def _gated(memory: Memory, weights: Weights, x: Tensor) -> Tensor:
+    """W1 (s(W2 x) * W3 x): the paper's Eq. 43 without its residual; swiglu takes s = silu."""
+    act = ACTIVATIONS["silu" if memory.kind == "swiglu" else memory.act]
+    hidden = act(_affine(weights, "2", x)) * _affine(weights, "3", x)
+    return _affine(weights, "1", hidden)
 
 
-def _swiglu(memory: Memory, weights: Weights, x: Tensor) -> Tensor:
-    """W1 (silu(W0 x) * W2 x)."""
-    return (functional.silu(x @ weights["W0"]) * (x @ weights["W2"])) @ weights["W1"]
+@dataclass(frozen=True)
+class _Applied:
+    """A weight of a formula: `W @ x` on columns is x @ W on rows, with W stored [in, out]."""
+
+    weight: Tensor
+
+    def __matmul__(self, x: Tensor) -> Tensor:
+        return x @ self.weight
+
+
+_GRAPH_FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    **ACTIVATIONS,
+    "layer_norm": functools.partial(normed, "layer"),
+    "rms_norm": functools.partial(normed, "rms"),
+}
+
+
+@functools.lru_cache(maxsize=64)
+def _formula(text: str, names: tuple[str, ...]) -> ast.expr:
+    counts = dict.fromkeys(_GRAPH_FUNCTIONS, 1)
+    return parse_tree(text, ["x", *names], counts, field="memory.f", matrix_product=True)
+
+
+def _graph(memory: Memory, weights: Weights, x: Tensor) -> Tensor:
+    assert memory.f is not None
+    names = tuple(name for name, _ in memory.weights)
+    values = {name: _Applied(weights[name]) for name in names}
+    return interpret(_formula(memory.f, names), {"x": x, **values}, _GRAPH_FUNCTIONS)
 
 
 _FORWARD: dict[str, Callable[[Memory, Weights, Tensor], Tensor]] = {
     "matrix": _matrix,
     "mlp": _mlp,
-    "gated_mlp": _gated_mlp,
-    "swiglu": _swiglu,
+    "gated_mlp": _gated,
+    "swiglu": _gated,
+    "graph": _graph,
 }
 
 
-def weight_names(memory: Memory) -> tuple[str, ...]:
-    """The names of a memory's weights, in the order of its forward pass."""
+def weight_shapes(memory: Memory, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The sizes of one head's weights as stored, [in, out], biases [out]; sizes: K, F and V."""
+    features, values = sizes["F"], sizes["V"]
+    if memory.kind == "graph":
+        return {
+            name: (evaluate_size(columns, sizes), evaluate_size(rows, sizes))
+            for name, (rows, columns) in memory.weights
+        }
     if memory.kind == "matrix":
-        return ("M", "bias") if memory.bias else ("M",)
+        return {"M": (features, values)} | ({"b": (values,)} if memory.bias else {})
+    hidden = evaluate_size(memory.hidden, sizes, field="memory.hidden")
+    shapes: dict[str, tuple[int, ...]] = {}
     if memory.kind == "mlp":
-        layers = range(1, memory.depth + 1)
-        biases = [f"b{layer}" for layer in layers] if memory.bias else []
-        return tuple([f"W{layer}" for layer in layers] + biases)
-    return ("W2", "W3", "W1") if memory.kind == "gated_mlp" else ("W0", "W2", "W1")
-
-
-def _norm(kind: str, x: Tensor) -> Tensor:
-    if kind == "layer":
-        x = x - x.mean(-1, keepdim=True)
-    return x * (x.square().mean(-1, keepdim=True) + NORM_EPSILON).rsqrt()
+        widths = [features, *[hidden] * (memory.depth - 1), values]
+        for layer in range(memory.depth):
+            shapes[f"W{layer + 1}"] = (widths[layer], widths[layer + 1])
+    else:
+        shapes |= {"W1": (hidden, values), "W2": (features, hidden), "W3": (features, hidden)}
+    if memory.bias:
+        shapes |= {name.replace("W", "b"): shape[1:] for name, shape in shapes.items()}
+    return shapes
 
 
 def read_memory(memory: Memory, weights: Weights, x: Tensor, raw: Tensor) -> Tensor:
@@ -91,7 +130,7 @@ def read_memory(memory: Memory, weights: Weights, x: Tensor, raw: Tensor) -> Ten
     """
     out = _FORWARD[memory.kind](memory, weights, x)
     if memory.norm != "none":
-        out = _norm(memory.norm, out)
+        out = normed(memory.norm, out)
     if memory.residual == "none":
         return out
     return out + (x if memory.residual == "x" else raw)
@@ -115,7 +154,4 @@ def apply_link(link: Link, weights: Weights) -> Weights:
     """link(M): what predictions and reads see. One-dimensional weights pass unchanged."""
     if link.kind == "none":
         return weights
-    return {
-        name: _linked(link, weight) if weight.ndim == 4 else weight
-        for name, weight in weights.items()
-    }
+    return {name: _linked(link, weight) if weight.ndim == 4 else weight for name, weight in weights.items()}

@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 
 from atlasgen.reference.arguments import Call
+from atlasgen.reference.expressions import evaluate_read
 from atlasgen.reference.features import apply_features
 from atlasgen.reference.gates import Multiplier, multiplier, times
 from atlasgen.reference.gradients import TermRows, term_rows, window_gradient
 from atlasgen.reference.memories import Weights, apply_link, read_memory
 from atlasgen.reference.state import Carry, State, close_carry, open_carry
-from atlasgen.reference.transforms import apply_transforms, clipped
+from atlasgen.reference.transforms import apply_transforms, clipped, projected
 from atlasgen.reference.windows import counted, normalised, window_weights
 from atlasgen.spec.rule import MemoryRule
 
@@ -117,7 +118,11 @@ def _advance(
     if optimizer.kind == "momentum":
         for name, weight in gradient.items():
             accumulated[name] = times(theta, momentum[name]) + weight
-    updates = apply_transforms(optimizer.transform, accumulated)
+    stepped = accumulated
+    if optimizer.nesterov:
+        stepped = {name: times(theta, accumulated[name]) + g for name, g in gradient.items()}
+    straight_through = rule.gradient.newton_schulz == "straight_through"
+    updates = apply_transforms(optimizer.transform, stepped, straight_through)
     if optimizer.lr_at == "update":
         updates = {name: times(lr, weight) for name, weight in updates.items()}
     kept = _retained(alpha, weights, origin)
@@ -173,11 +178,21 @@ def _part_gradient(
     return total
 
 
+def _implicit(lr: Tensor | None, x: Tensor) -> Tensor:
+    """lr / (1 + lr x.x): the step that solves the proximal problem of one token's l2 loss."""
+    square = x.square().sum(-1)[..., None, None]
+    return 1 / (1 + square) if lr is None else lr / (1 + lr * square)
+
+
 def _read(rule: MemoryRule, sequence: Sequence, weights: Weights, carry: Carry, t: int) -> Tensor:
     """y_t [B, H, R, V]."""
     x = sequence.queries[:, :, t]
     linked = apply_link(rule.memory.link, weights)
-    out = sequence.scale * read_memory(rule.memory, linked, x, sequence.raw_queries[:, :, t])
+    raw = sequence.raw_queries[:, :, t]
+    out = read_memory(rule.memory, linked, x, raw)
+    if rule.read.f is not None:
+        out = evaluate_read(rule.read.f, out, raw)
+    out = sequence.scale * out
     if rule.read.normaliser == "sum":
         out = out / (x @ carry.normaliser["z"])
     return out
@@ -185,15 +200,17 @@ def _read(rule: MemoryRule, sequence: Sequence, weights: Weights, carry: Carry, 
 
 def _step(rule: MemoryRule, sequence: Sequence, carry: Carry, token: int) -> Tensor:
     """One token: updates `carry` and returns y_t [B, H, R, V]."""
-    factors = sequence.lr.at(token), sequence.alpha.at(token), sequence.theta.at(token)
+    lr, alpha, theta = (gate.at(token) for gate in (sequence.lr, sequence.alpha, sequence.theta))
+    if rule.optimizer.kind == "implicit":
+        lr = _implicit(lr, sequence.ones[:, :, sequence.history + token])
+    factors = lr, alpha, theta
     before, anchor = carry.memory, carry.anchor
     point = anchor if rule.block.size > 1 else before
     if rule.retention.order == "decay_first":
-        point = _retained(factors[1], before, carry.origin)
+        point = _retained(alpha, before, carry.origin)
     gradient, sums = _gradient(rule, sequence, carry, point, token)
-    carry.memory, carry.momentum = _advance(
-        rule, before, carry.momentum, gradient, carry.origin, factors
-    )
+    carry.memory, carry.momentum = _advance(rule, before, carry.momentum, gradient, carry.origin, factors)
+    carry.memory = projected(rule.retention.project, carry.memory)
     if carry.normaliser:
         carry.normaliser, carry.normaliser_momentum = _advance(
             rule, carry.normaliser, carry.normaliser_momentum, sums, {}, factors

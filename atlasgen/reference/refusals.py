@@ -12,8 +12,6 @@ Refusal = tuple[str, object, str, str]  # field, value, reason, nearest that is 
 
 def _memory(rule: MemoryRule) -> Iterator[Refusal]:
     memory = rule.memory
-    if memory.kind == "graph":
-        yield "memory.kind", "graph", "the reference runs named memories", 'kind = "mlp"'
     if memory.link.kind != "none" and memory.link.where == "block":
         yield "memory.link.where", "block", "a link acts on every read", 'where = "token"'
     if rule.features.kind == "exp":
@@ -34,18 +32,23 @@ def _memory(rule: MemoryRule) -> Iterator[Refusal]:
         )
     deep = memory.kind != "matrix" or memory.bias
     for term in rule.loss:
+        own_lr = rule.input_named(term.lr) if term.lr else None
         if deep and term.write not in (None, term.key):
             yield "loss.write", term.write, "a write key needs a matrix memory", "no write"
+        if deep and own_lr is not None and own_lr.shape in ("key", "value"):
+            yield "loss.lr", term.lr, "a step per channel needs a matrix memory", '"token"'
 
 
 def _update(rule: MemoryRule) -> Iterator[Refusal]:
     optimizer, block, window = rule.optimizer, rule.block, rule.window
-    if optimizer.kind not in ("gd", "momentum"):
-        yield "optimizer.kind", optimizer.kind, "not a gradient step", '"gd" or "momentum"'
+    if optimizer.kind == "least_squares":
+        yield "optimizer.kind", optimizer.kind, "it is no gradient step", '"gd" or "momentum"'
+    one_token = block.size == window.length == 1 and len(rule.loss) == 1
+    if optimizer.kind == "implicit" and not (one_token and rule.loss[0].key == "k"):
+        yield "optimizer.kind", "implicit", "its step solves one l2 term of one token", '"gd"'
     if optimizer.kind == "momentum" and optimizer.theta.kind == "none":
         yield "optimizer.theta", "none", "momentum needs its factor", 'theta = "token"'
     for field, value, neutral in (
-        ("nesterov", optimizer.nesterov, False),
         ("second", optimizer.second.kind, "none"),
         ("step", optimizer.step, None),
         ("micro_steps", optimizer.micro_steps, 1),
@@ -67,11 +70,7 @@ def _update(rule: MemoryRule) -> Iterator[Refusal]:
             yield f"block.{field}", value, "updates happen at every token", f'"{neutral}"'
     if window.length == "all":
         yield "window.length", "all", "the window must have an end", "length = 16"
-    elif (
-        window.boundary == "carry"
-        and rule.depends_on_memory
-        and window.length > max(rule.block.size, 1)
-    ):
+    elif window.boundary == "carry" and rule.depends_on_memory and window.length > max(rule.block.size, 1):
         yield (
             "window.boundary",
             "carry",
@@ -84,17 +83,15 @@ def _read(rule: MemoryRule) -> Iterator[Refusal]:
     retention, read = rule.retention, rule.read
     if retention.order == "decay_first" and rule.block.size > 1 and rule.depends_on_memory:
         yield "retention.order", "decay_first", "the border's memory is not decayed", "block = 1"
-    if retention.project.kind != "none":
-        yield "retention.project", retention.project.kind, "memories are not projected", '"none"'
+    if retention.project.kind == "row_norm":
+        yield "retention.project", "row_norm", "which norms it restores is open", '"ball"'
     if read.normaliser not in ("none", "sum"):
         yield "read.normaliser", read.normaliser, "needs the tokens themselves", '"sum"'
-    if read.f is not None:
-        yield "read.f", read.f, "reads are the memory's own map", "no f"
     if read.normaliser == "sum":
         if read.at != "post":
             yield "read.at", read.at, "the first read would divide 0 by 0", '"post"'
-        if rule.optimizer.transform or rule.optimizer.clip:
-            yield "read.normaliser", "sum", "a sum has no transform or clip", '"none"'
+        if rule.optimizer.transform or rule.optimizer.clip or retention.project.kind != "none":
+            yield "read.normaliser", "sum", "a sum has no transform, clip or projection", '"none"'
         if rule.memory.kind != "matrix":
             yield "read.normaliser", "sum", "a deep memory has no total weight", '"none"'
         on_value = retention.alpha.kind == "channel" and retention.alpha.axis == "value"
@@ -102,8 +99,6 @@ def _read(rule: MemoryRule) -> Iterator[Refusal]:
             yield "read.normaliser", "sum", "gates per value channel do not fit it", '"none"'
     if rule.gradient.state != "full" or rule.gradient.inner != "full":
         yield "gradient", "detached", "the reference derives everything", 'state = inner = "full"'
-    if rule.gradient.newton_schulz != "full":
-        yield "gradient.newton_schulz", rule.gradient.newton_schulz, "derived in full", '"full"'
 
 
 def refusals(rule: MemoryRule) -> list[Refusal]:

@@ -55,9 +55,7 @@ def keeps_previous(rule: MemoryRule) -> bool:
     """True where a window reaches into the block before and keeps its errors."""
     window = rule.window
     return (
-        rule.block.size > 1
-        and rule.depends_on_memory
-        and (window.boundary == "carry" and window.length != 1)
+        rule.block.size > 1 and rule.depends_on_memory and (window.boundary == "carry" and window.length != 1)
     )
 
 
@@ -86,22 +84,15 @@ def read_state(state: Any, dtype: torch.dtype) -> State:
     parts: State = {}
     for name in STATE_PARTS:
         missing = object()
-        part = (
-            state.get(name, missing)
-            if isinstance(state, Mapping)
-            else getattr(state, name, missing)
-        )
+        part = state.get(name, missing) if isinstance(state, Mapping) else getattr(state, name, missing)
         if part is missing or (part is None and name in ("memory", "position")):
             raise ArgumentError(
                 "initial_state",
                 f'it has no "{name}"',
-                allowed="a state returned by a call of the same rule, with "
-                + ", ".join(STATE_PARTS),
+                allowed="a state returned by a call of the same rule, with " + ", ".join(STATE_PARTS),
             )
         parts[name] = {} if part is None else part
-    return map_tensors(
-        lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor, parts
-    )
+    return map_tensors(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor, parts)
 
 
 def _packed(weights: Mapping[str, Tensor]) -> Any:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from atlasgen.reference.expressions import evaluate
-from atlasgen.spec.rule import Transform
+from atlasgen.spec.rule import Project, Transform
 
 
 def _by_norm(matrix: Tensor) -> Tensor:
@@ -34,9 +34,10 @@ def newton_schulz(matrix: Tensor, coefficients: tuple[tuple[float, float, float]
     return x.mT if tall else x
 
 
-def _transformed(transform: Transform, matrix: Tensor) -> Tensor:
+def _transformed(transform: Transform, matrix: Tensor, straight_through: bool) -> Tensor:
     if transform.kind == "newton_schulz":
-        return newton_schulz(matrix, transform.coefficients[: transform.steps])
+        mapped = newton_schulz(matrix, transform.coefficients)
+        return matrix + (mapped - matrix).detach() if straight_through else mapped
     if transform.kind == "sign":
         return torch.sign(matrix)
     if transform.kind == "frobenius":
@@ -46,25 +47,38 @@ def _transformed(transform: Transform, matrix: Tensor) -> Tensor:
 
 
 def apply_transforms(
-    transforms: tuple[Transform, ...], momentum: Mapping[str, Tensor]
+    transforms: tuple[Transform, ...],
+    momentum: Mapping[str, Tensor],
+    straight_through: bool = False,
 ) -> dict[str, Tensor]:
-    """U from S, weight by weight. One-dimensional weights [B, H, out] take plain steps."""
+    """U from S, weight by weight. One-dimensional weights [B, H, out] take plain steps.
+
+    straight_through: the outer derivative of Newton-Schulz is the identity.
+    """
     updates = dict(momentum)
     for transform in transforms:
         for name, weight in updates.items():
             if weight.ndim == 4:
-                updates[name] = _transformed(transform, weight)
+                updates[name] = _transformed(transform, weight, straight_through)
     return updates
 
 
+def projected(project: Project, memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The memory after its update: each weight inside a Frobenius ball, or its entries clamped."""
+    if project.kind == "none":
+        return dict(memory)
+    assert project.radius is not None
+    if project.kind == "ball":
+        return clipped(memory, project.radius)
+    return {name: w.clamp(-project.radius, project.radius) for name, w in memory.items()}
+
+
 def clipped(gradient: Mapping[str, Tensor], limit: float) -> dict[str, Tensor]:
-    """Each weight's gradient scaled to a Frobenius norm of at most `limit`, per row and head."""
+    """Each weight scaled to a Frobenius norm of at most `limit`, per batch row and head."""
     result = {}
     for name, weight in gradient.items():
         axes = tuple(range(2, weight.ndim))
         square = weight.square().sum(axes, keepdim=True)
         above = square > limit * limit
-        result[name] = (
-            torch.where(above, limit / torch.where(above, square, 1.0).sqrt(), 1.0) * weight
-        )
+        result[name] = torch.where(above, limit / torch.where(above, square, 1.0).sqrt(), 1.0) * weight
     return result

@@ -24,13 +24,18 @@ class Counts:
         return self.inside + self.before
 
 
+def window_length(rule: MemoryRule) -> int:
+    """c; rules whose window has no end are refused before this is asked."""
+    assert isinstance(rule.window.length, int)
+    return rule.window.length
+
+
 def counted(rule: MemoryRule, position: int) -> Counts:
     """The window of the token at `position` (0 at the sequence's start), cut at a block's border.
 
     Borders matter only where gradients depend on the point at which they are taken.
     """
-    assert isinstance(rule.window.length, int)
-    existing = min(rule.window.length, position + 1)
+    existing = min(window_length(rule), position + 1)
     in_block = position % rule.block.size + 1
     if not rule.depends_on_memory or rule.window.boundary == "halo" or existing <= in_block:
         return Counts(existing, 0)

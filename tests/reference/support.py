@@ -65,9 +65,7 @@ def make_arguments(
     if rule.window.gate.is_argument:
         arguments["gamma"] = 0.2 + gate(rule.window.gate)
     if rule.inputs:
-        arguments["inputs"] = {
-            entry.name: 0.3 + unit(*shapes[entry.shape]) for entry in rule.inputs
-        }
+        arguments["inputs"] = {entry.name: 0.3 + unit(*shapes[entry.shape]) for entry in rule.inputs}
     return arguments
 
 
@@ -120,9 +118,7 @@ def error(value: Tensor, expected: Tensor) -> float:
         raise AssertionError(f"shapes {tuple(value.shape)} and {tuple(expected.shape)}")
     difference = (value - expected).square().mean().sqrt()
     return (
-        0.0
-        if value.numel() == 0 or difference == 0
-        else float(difference / expected.square().mean().sqrt())
+        0.0 if value.numel() == 0 or difference == 0 else float(difference / expected.square().mean().sqrt())
     )
 
 

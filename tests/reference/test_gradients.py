@@ -34,15 +34,11 @@ CURVE = "log(cosh(pred - v)) + delta * (pred - v)**2"
 
 RULES = {
     "l2": BASE,
-    "huber_row": dataclasses.replace(
-        BASE, loss=(LossTerm("huber", per="row", delta="delta"),), inputs=INPUT
-    ),
+    "huber_row": dataclasses.replace(BASE, loss=(LossTerm("huber", per="row", delta="delta"),), inputs=INPUT),
     "huber_element": dataclasses.replace(BASE, loss=(LossTerm("huber", delta=0.4),)),
     "lp": dataclasses.replace(BASE, loss=(LossTerm("lp", p=2.5),)),
     "lp_row": dataclasses.replace(BASE, loss=(LossTerm("lp", p=1.5, eps=0.2, per="row"),)),
-    "expression": dataclasses.replace(
-        BASE, loss=(LossTerm("expr", expression=CURVE),), inputs=INPUT
-    ),
+    "expression": dataclasses.replace(BASE, loss=(LossTerm("expr", expression=CURVE),), inputs=INPUT),
     "expression_row": dataclasses.replace(
         BASE, loss=(LossTerm("expr", per="row", expression="log(1 + norm**2 / 2)"),)
     ),

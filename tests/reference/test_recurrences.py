@@ -41,9 +41,7 @@ def test_linear_attention_with_sum_normaliser():
 
 def test_retnet_decays_by_head_and_counts_heads_from_the_offset():
     alpha = Gate("constant", expression="1 - 2**(-5 - head)")
-    rule = MemoryRule(
-        "retnet", loss=DOT, retention=Retention(alpha=alpha), read=Read(scale="K**-0.5")
-    )
+    rule = MemoryRule("retnet", loss=DOT, retention=Retention(alpha=alpha), read=Read(scale="K**-0.5"))
     arguments = make_arguments(rule, length=12)
     y, _ = reference.run(rule, **arguments, head_offset=3)
     times = torch.arange(12, dtype=torch.float64)
@@ -70,9 +68,7 @@ def test_deltanet_with_one_token_blocks():
 @pytest.mark.parametrize(("order", "expected"), [("decay_first", 0.25), ("error_first", 0.0)])
 def test_gated_delta_rule_in_both_orders(order, expected):
     """Public case 16: (k, v, beta, a) = (1, 1, 1, 1), then (1, 0, 0.5, 0.5)."""
-    rule = MemoryRule(
-        "gated", loss=L2, optimizer=Optimizer(lr=TOKEN), retention=Retention(TOKEN, order)
-    )
+    rule = MemoryRule("gated", loss=L2, optimizer=Optimizer(lr=TOKEN), retention=Retention(TOKEN, order))
 
     def column(*values):
         return torch.tensor(values, dtype=torch.float64).reshape(1, -1, 1)
@@ -106,9 +102,7 @@ def test_gated_delta_rule_with_channel_decay(order):
 def decay_matrix(a):
     """D(a)[t, s] = prod of a over s+1..t, lower triangular."""
     size = len(a)
-    rows = [
-        [a[s + 1 : t + 1].prod() if s <= t else a[0] * 0 for s in range(size)] for t in range(size)
-    ]
+    rows = [[a[s + 1 : t + 1].prod() if s <= t else a[0] * 0 for s in range(size)] for t in range(size)]
     return torch.stack([torch.stack(row) for row in rows])
 
 
@@ -227,9 +221,7 @@ def test_blocks_do_not_matter_where_the_loss_is_linear():
     window = Window(3, TOKEN, "truncate", "mean")
     results = []
     for size in (1, 4):
-        rule = MemoryRule(
-            "dot", loss=DOT, window=window, block=Block(size), retention=Retention(TOKEN)
-        )
+        rule = MemoryRule("dot", loss=DOT, window=window, block=Block(size), retention=Retention(TOKEN))
         results.append(reference.run(rule, **make_arguments(rule, length=10))[0])
     assert torch.equal(*results)
 

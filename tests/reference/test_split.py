@@ -131,9 +131,7 @@ def test_rows_at_different_positions_go_on_where_they_stood():
         else {n: torch.cat([start[part][n] for start in starts]) for n in starts[0][part]}
         for part in starts[0]
     }
-    rest = {
-        name: torch.cat([tensor[:1, 3:8], tensor[1:, 6:11]]) for name, tensor in arguments.items()
-    }
+    rest = {name: torch.cat([tensor[:1, 3:8], tensor[1:, 6:11]]) for name, tensor in arguments.items()}
     y, state = reference.run(OMEGA, **rest, initial_state=joined)
     whole, _ = reference.run(OMEGA, **arguments)
     assert error(y[0], whole[0, 3:8]) < 1e-13
