@@ -10,7 +10,7 @@ from torch import Tensor
 from atlasgen.errors import ArgumentError
 from atlasgen.reference.arguments import Call
 from atlasgen.reference.memories import weight_shapes
-from atlasgen.reference.state import State, keeps_block, keeps_previous
+from atlasgen.reference.state import State, keeps_block, keeps_previous, map_tensors
 from atlasgen.reference.windows import window_length
 from atlasgen.spec.rule import MemoryRule
 
@@ -78,7 +78,7 @@ def first_state(
     anchor = memory["M"] if set(memory) == {"M"} else memory
     block = {"anchor": anchor} if keeps_block(rule) else {}
     if keeps_previous(rule):
-        block["previous"] = anchor
+        block["previous"] = map_tensors(torch.zeros_like, anchor)  # no block yet
     return {
         "memory": memory,
         "momentum": {name: torch.zeros_like(weight) for name, weight in memory.items()}

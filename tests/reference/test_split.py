@@ -186,3 +186,19 @@ def test_packed_sequences_equal_separate_runs(dtype):
         assert torch.equal(y[:, start:stop], expected)
         row = {n: t[index : index + 1] for n, t in leaves(state).items()}
         assert_same_state(row, leaves(own), bar=1e-15)
+
+
+def test_anchors_move_at_the_last_token_of_a_block():
+    rule = RULES["carry"]
+    arguments = make_arguments(rule, length=9)
+    initial = torch.randn(2, 3, 4, dtype=torch.float64)
+    states = [
+        reference.run(rule, **{n: t[:, :seen] for n, t in arguments.items()}, initial_memory=initial)[1]
+        for seen in range(10)
+    ]
+    zero = torch.zeros(1, 2, 3, 4, dtype=torch.float64)
+    memories = [state["memory"]["M"] for state in states]
+    for seen, state in enumerate(states):
+        border = seen - seen % 4
+        assert torch.equal(state["block"]["anchor"], memories[border])
+        assert torch.equal(state["block"]["previous"], memories[border - 4] if border else zero)
