@@ -1,9 +1,11 @@
 """The recurrence itself: one token after the other, as the definition of a memory rule says.
 
-G_t = sum over the window of gamma_{t,i} grad_M l(f(M*, phi(k_i)), v_i)
-S_t = theta_t S_{t-1} + [lr_t] G_t
-M_t = alpha_t M_{t-1} (+ (1 - alpha_t) M_0) - [lr_t] U(S_t)
-y_t = scale f(link(M), phi(q_t)) / normaliser
+    G_t = sum over the window of gamma_{t,i} grad_M l(f(M*, phi(k_i)), v_i)
+    S_t = theta_t S_{t-1} + [lr_t] G_t
+    M_t = alpha_t M_{t-1} (+ (1 - alpha_t) M_0) - [lr_t] U(S_t)
+    y_t = scale f(link(M), phi(q_t)) / normaliser
+
+M* is the memory before the token, or before its block.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ from atlasgen.spec.rule import MemoryRule
 
 STATE_PARTS = ("memory", "momentum", "normaliser", "window", "block", "position", "origin")
 """memory, momentum, origin: weight name -> [B, H, ...]; normaliser: z and momentum [B, H, F];
-window: stream name -> [B, c-1, H, ...], newest last; block: anchor and previous; position: int64
-[B].
+window: stream name -> [B, c-1, H, ...], newest last; position: int64 [B]; block: anchor and previous
+(0 in a sequence's first block). A border moves them at its last token: where the position is a
+multiple of the block's size, the anchor is the memory.
 """
 
 State = dict[str, Any]
