@@ -247,15 +247,20 @@ def _on_device_of(tensor: Tensor) -> Iterator[None]:
 
 def _fresh(results: Sequence[Tensor], arguments: Sequence[Any]) -> tuple[Tensor, ...]:
     """The results contiguous, each in memory of its own, as operators must return them."""
-    used = {argument.untyped_storage().data_ptr() for argument in arguments if isinstance(argument, Tensor)}
+    used = {_memory(argument) for argument in arguments if isinstance(argument, Tensor)}
     fresh = []
     for result in results:
         result = result.contiguous()
-        if result.numel() and result.untyped_storage().data_ptr() in used:
+        if _memory(result) in used:
             result = result.clone()
-        used.add(result.untyped_storage().data_ptr())
+        used.add(_memory(result))
         fresh.append(result)
     return tuple(fresh)
+
+
+def _memory(tensor: Tensor) -> int:
+    """Identity of a tensor's storage; an address would not tell empty ones apart."""
+    return tensor.untyped_storage()._cdata
 
 
 _programs: dict[tuple[str, str], Program] = {}
