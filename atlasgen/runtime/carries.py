@@ -176,7 +176,7 @@ def final_state(
             source = tokens[entry]
             before = initial.get(f"window_{entry}")
             if before is None:
-                shape = (batch, symbols[1], *source.shape[2:])
+                shape = (batch, int(symbols[1]), *source.shape[2:])
                 before = source.new_zeros(shape, dtype=torch.float32)
             parts[part][entry] = last_rows(before, source, length)
         elif name == "origin.M":

@@ -51,6 +51,12 @@ class MemoryOperator:
     def __repr__(self) -> str:
         return f"MemoryOperator({self.rule.name}, backend={self.backend!r})"
 
+    def __copy__(self) -> MemoryOperator:
+        return self  # nothing in it ever changes
+
+    def __deepcopy__(self, memo: Any) -> MemoryOperator:
+        return self
+
     def __reduce__(self) -> Any:
         from atlasgen.runtime.compile import compile
 

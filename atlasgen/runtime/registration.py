@@ -38,7 +38,7 @@ class Program:
         self.inputs = executable.inputs
         self.outputs = executable.outputs
         self.differentiable = tuple(entry for entry in self.inputs if entry not in NOT_DIFFERENTIABLE)
-        sizes = dict.fromkeys(("B", "T", "H", "K", "V", "F", "resume"), 1)
+        sizes: dict[str, int] = dict.fromkeys(("B", "T", "H", "K", "V", "F", "resume"), 1)
         self.saved = tuple(executable.saved_shapes(sizes))
         self.operator = self._registered()
 
@@ -200,7 +200,7 @@ class Program:
     def _source(self, name: str, tensors: Mapping[str, Any]) -> str:
         """The initial carry that a final one equals where there are no tokens."""
         fresh = tensors.get("position") is None
-        return "memory" if fresh and name in ("anchor", "previous") else name
+        return "memory" if fresh and name == "anchor" else name
 
     def _forward_of_nothing(self, tensors: Mapping[str, Any]) -> dict[str, Tensor]:
         """Without tokens the final carries are the initial ones; programs need not handle that."""

@@ -139,7 +139,7 @@ class _Row:
         self.weight_momentum = self.or_else("normaliser_momentum", vector)
         self.origin = self.or_else("origin", zero)
         self.anchor = self.or_else("anchor", self.memory)
-        self.previous = self.or_else("previous", self.memory)
+        self.previous = self.or_else("previous", zero)
 
     def of(self, name: str) -> Tensor | None:
         tensor = self.tensors.get(name)
@@ -232,7 +232,9 @@ class _Row:
         """Updates everything with one token and reads it."""
         rule = self.rule
         if rule.block.size > 1 and (self.start + token) % rule.block.size == 0:
-            self.previous, self.anchor = self.anchor, self.memory
+            if self.start + token > 0:  # no block comes before the first
+                self.previous = self.anchor
+            self.anchor = self.memory
         before = self.memory
         total, ones = self.gradient(token)
         lr = self.gate("lr", token, 1.0)
