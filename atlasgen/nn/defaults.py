@@ -1,0 +1,115 @@
+"""How a layer makes the gates of a rule whose spec does not say it: safe ranges and starting values.
+
+Starting values are such that memories last between 10 and 1000 tokens and one block's updates of a
+repeated key stay below a full step (lr times the tokens that count, below 1 for unit keys).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from atlasgen.spec.expression import evaluate_number
+from atlasgen.spec.rule import LayerGate, MemoryRule
+
+SHORTEST_HORIZON, LONGEST_HORIZON = 10.0, 1000.0
+# Momentum reaches back five tokens at the start, ten at most: a long one acts like a larger lr.
+THETA_START, THETA_MAX = 0.8, 0.9
+GAMMA_START = 0.75
+_INPUTS = {
+    "any": LayerGate("", "identity", init=0.0),
+    "positive": LayerGate("", "softplus", init=1.0),
+    "unit": LayerGate("", "sigmoid", init=0.5),
+    "log_decay": LayerGate("", "sigmoid", init=0.99),
+}
+
+
+def layer_gate(rule: MemoryRule, name: str, key_energy: float) -> LayerGate:
+    """How to make the gate or input `name` (lr, alpha, theta, gamma or an input's name) of `rule`.
+
+    The spec's own [layer.gates] entry, its starting value filled in; else a safe default. init is
+    None where the heads' horizons are spread, see `horizons`. key_energy: the largest |phi(k)|^2.
+    """
+    default = _default(rule, name, key_energy)
+    given = next((entry for entry in rule.layer.gates if entry.name == name), None)
+    if given is None:
+        return default
+    if given.init is not None or not given.bias:
+        return given
+    if (given.activation, given.max) == (default.activation, default.max):
+        return replace(given, init=default.init)
+    return replace(given, init=_middle(given))
+
+
+def _default(rule: MemoryRule, name: str, key_energy: float) -> LayerGate:
+    declared = rule.input_named(name)
+    if declared is not None:
+        return replace(_INPUTS[declared.range], name=name)
+    if name == "lr":
+        largest = largest_step(rule, key_energy)
+        return LayerGate("lr", "sigmoid", init=largest / 2, max=largest)
+    if name == "theta":
+        return LayerGate("theta", "sigmoid", init=THETA_START, max=THETA_MAX)
+    if name == "gamma":
+        return LayerGate("gamma", "sigmoid", init=GAMMA_START)
+    return LayerGate(name, "sigmoid")
+
+
+def _middle(gate: LayerGate) -> float:
+    """The value of a gate at projection 0 without a bias."""
+    scale = 1.0 if gate.max is None else gate.max
+    return scale * {"sigmoid": 0.5, "softplus": math.log(2), "identity": 0.0}[gate.activation]
+
+
+def horizons(heads: int) -> list[float]:
+    """Tokens after which each head's memory has faded to 1/e: spread evenly in logs, the last longest."""
+    ratio = LONGEST_HORIZON / SHORTEST_HORIZON
+    return [SHORTEST_HORIZON * ratio ** ((head + 1) / heads) for head in range(heads)]
+
+
+def largest_step(rule: MemoryRule, key_energy: float) -> float:
+    """The largest lr for which a key repeated through a block does not overshoot its target.
+
+    A block multiplies the key's component by 1 - lr c b |phi(k)|^2 (over 1 - theta, with momentum);
+    c counts once where the window averages, b where the error does not depend on the memory: then
+    nothing can diverge and the bound is 1.
+    """
+    if not rule.depends_on_memory:
+        return 1.0
+    length = rule.window.length
+    counted = length if rule.window.normalise == "sum" and isinstance(length, int) else 1
+    tokens = counted * rule.block.size
+    longest = 1.0
+    theta = rule.optimizer.theta
+    if rule.optimizer.kind == "momentum":
+        numbers = [entry.max for entry in rule.layer.gates if entry.name == "theta"]
+        largest = numbers[0] if numbers and numbers[0] is not None else THETA_MAX
+        if theta.kind == "constant" and theta.value is not None:
+            largest = theta.value
+        longest = 1 / max(1 - largest, 0.05)
+    return 1 / (tokens * longest * max(key_energy, 1.0))
+
+
+def largest_key_energy(rule: MemoryRule, qk_norm: str, key_size: int) -> float:
+    """The largest |phi(k)|^2 among keys of the layer: even ones and those on one axis.
+
+    Keys have length 1 under qk_norm "l2", else about sqrt(K).
+    """
+    length = 1.0 if qk_norm == "l2" else math.sqrt(key_size)
+    even = length / math.sqrt(key_size)
+    kind = rule.features.kind
+    if kind in ("l2norm", "softmax"):
+        return 1.0
+    if kind == "elu1":
+        return max(key_size * (1 + even) ** 2, (1 + length) ** 2 + key_size - 1)
+    if kind == "expr" and rule.features.expression is not None:
+        return _expression_energy(rule.features.expression, length, even, key_size)
+    return length**2
+
+
+def _expression_energy(expression: str, length: float, even: float, key_size: int) -> float:
+    def square(x: float) -> float:
+        return evaluate_number(expression, {"x": x}) ** 2
+
+    on_axis = [square(x) + (key_size - 1) * square(0.0) for x in (length, -length)]
+    return max(*on_axis, key_size * square(even), key_size * square(-even))

@@ -1,0 +1,265 @@
+"""A memory rule as a layer of a network: projections, short convolution, norms, gates, output."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Literal, overload
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from atlasgen.errors import ArgumentError
+from atlasgen.nn.convolution import ShortConvolution
+from atlasgen.nn.defaults import horizons, largest_key_energy, layer_gate
+from atlasgen.nn.gates import Gate, ParameterGate, TokenGate
+from atlasgen.nn.masking import masked_rows
+from atlasgen.nn.norms import RMSNorm, unit_length, unit_rms
+from atlasgen.nn.state import LayerState
+from atlasgen.runtime.compile import compile
+from atlasgen.runtime.layout import packing_of
+from atlasgen.runtime.operator import MemoryOperator
+from atlasgen.runtime.signature import Argument, resolve
+from atlasgen.spec.load import load_rule
+from atlasgen.spec.rule import MemoryRule
+
+Device = torch.device | str | None
+
+
+class MemoryLayer(nn.Module):
+    """A memory that reads the sequence x [B, T, hidden_size] and answers at every token.
+
+    q, k, v are projections of x through a causal depthwise convolution and an activation, q and k
+    normalised per head; gates come from low-rank projections of x (parameters, where the rule has
+    them per head or position); the memory's output goes through RMSNorm, times SiLU of a projection
+    of x, and an output projection.
+
+    rule: a MemoryRule, the path of a spec file or the name of a shipped spec. num_heads: memories,
+    each with its values; num_key_heads may be fewer, num_query_heads (default num_key_heads) more or
+    fewer, in whole ratios. key_size and value_size are per head,
+    default hidden_size // num_heads. conv (width, 0 for none), qk_norm ("l2", "rms", "none"),
+    activation ("silu", "none") and output_gate default to the spec's [layer] section. backend: as
+    `atlasgen.compile`.
+
+    The gates' own parameters stay float32 when the layer is cast; so does all of their arithmetic.
+    Raises SpecError, CompileError, or ArgumentError for sizes that do not fit.
+    """
+
+    def __init__(
+        self,
+        rule: MemoryRule | str | os.PathLike[str],
+        hidden_size: int,
+        num_heads: int,
+        *,
+        key_size: int | None = None,
+        value_size: int | None = None,
+        num_key_heads: int | None = None,
+        num_query_heads: int | None = None,
+        backend: str = "auto",
+        conv: int | None = None,
+        qk_norm: Literal["l2", "rms", "none"] | None = None,
+        activation: Literal["silu", "none"] | None = None,
+        output_gate: bool | None = None,
+        norm_eps: float = 1e-6,
+        device: Device = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        self.rule = load_rule(rule)
+        layer = self.rule.layer
+        self.hidden_size, self.num_heads = hidden_size, num_heads
+        self.num_key_heads = num_heads if num_key_heads is None else num_key_heads
+        self.num_query_heads = self.num_key_heads if num_query_heads is None else num_query_heads
+        self._check_heads()
+        per_head = max(hidden_size // num_heads, 1)
+        self.key_size = key_size or layer.key_size or per_head
+        self.value_size = value_size or layer.value_size or per_head
+        self.qk_norm = _choice("qk_norm", qk_norm or layer.qk_norm, ("l2", "rms", "none"))
+        self.activation = _choice("activation", activation or layer.activation, ("silu", "none"))
+        self.operator: MemoryOperator = compile(self.rule, backend)
+
+        keys, values = self.num_key_heads * self.key_size, num_heads * self.value_size
+        self._widths = (self.num_query_heads * self.key_size, keys, values)
+        read = max(self.num_query_heads, num_heads) * self.value_size
+        factory: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.projection = nn.Linear(hidden_size, sum(self._widths), bias=False, **factory)
+        self.convolution = ShortConvolution(
+            sum(self._widths), layer.conv if conv is None else conv, **factory
+        )
+        self.gates = nn.ModuleDict()
+        self._gates: dict[str, str] = {}
+        for argument in self.operator.signature.tensors:
+            # ModuleDict refuses the names of its own methods, which a rule's input may have.
+            name = f"{argument.name}_" if hasattr(nn.ModuleDict, argument.name) else argument.name
+            self._gates[argument.name] = name
+            self.gates[name] = self._gate(argument, device, dtype)
+        self.initial_memory: nn.Parameter | None = None
+        if self.rule.memory.initial in ("learned", "given"):
+            shape = (num_heads, self.key_size, self.value_size)
+            memory = torch.zeros(shape, device=device, dtype=torch.float32)
+            self.initial_memory = nn.Parameter(memory)
+        self.output_norm = RMSNorm(self.value_size, norm_eps, **factory)
+        gated = layer.output_gate if output_gate is None else output_gate
+        self.output_gate = nn.Linear(hidden_size, read, bias=False, **factory) if gated else None
+        self.output = nn.Linear(read, hidden_size, bias=False, **factory)
+
+    def _check_heads(self) -> None:
+        """Raises ArgumentError for heads that are not in whole ratios."""
+        memories, keys, queries = self.num_heads, self.num_key_heads, self.num_query_heads
+        sizes = {"hidden_size": self.hidden_size, "num_heads": memories, "num_key_heads": keys}
+        for name, size in (sizes | {"num_query_heads": queries}).items():
+            if size < 1:
+                raise ArgumentError(name, "too small", value=size, allowed="a whole number from 1")
+        if memories % keys:
+            raise ArgumentError(
+                "num_key_heads", f"does not divide num_heads = {memories}", value=keys,
+                allowed="a divisor of num_heads: each key head serves as many memories",
+            )  # fmt: skip
+        if queries % memories and memories % queries:
+            raise ArgumentError(
+                "num_query_heads", f"in no whole ratio to num_heads = {memories}", value=queries,
+                allowed="a multiple or a divisor of num_heads",
+            )  # fmt: skip
+
+    def _gate(self, argument: Argument, device: Device, dtype: torch.dtype | None) -> Gate:
+        """The module that makes one of the operator's arguments."""
+        declared = self.rule.input_named(argument.name)
+        in_log = argument.role == "log_gate" or (declared is not None and declared.range == "log_decay")
+        name = argument.name.removeprefix("log_") if argument.role == "log_gate" else argument.name
+        energy = largest_key_energy(self.rule, self.qk_norm, self.key_size)
+        settings = layer_gate(self.rule, name, energy)
+        per_token = argument.shape[:2] == ("B", "T")
+        symbols = {"H": self.num_heads, "K": self.key_size, "V": self.value_size}
+        shape = resolve(argument.shape[2:] if per_token else argument.shape, symbols)
+        if settings.init is None:
+            start = [1 - 1 / horizon for horizon in horizons(self.num_heads)]
+        else:
+            start = [settings.init] * self.num_heads
+        if per_token:
+            return TokenGate(settings, in_log, shape, start, self.hidden_size, device, dtype)
+        return ParameterGate(settings, in_log, shape, start, device)
+
+    def reset_parameters(self) -> None:
+        """Draws all parameters anew, e.g. after `to_empty` on a layer made on the meta device."""
+        for module in self.modules():
+            reset = getattr(module, "reset_parameters", None)
+            if module is not self and reset is not None:
+                reset()
+        if self.initial_memory is not None:
+            nn.init.zeros_(self.initial_memory)
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: LayerState | None = None,
+        *,
+        output_state: Literal[False] = False,
+        cu_seqlens: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor: ...
+
+    @overload
+    def forward(
+        self,
+        x: Tensor,
+        state: LayerState | None = None,
+        *,
+        output_state: bool,
+        cu_seqlens: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Any: ...
+
+    def forward(
+        self,
+        x: Tensor,
+        state: LayerState | None = None,
+        *,
+        output_state: bool = False,
+        cu_seqlens: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor | tuple[Tensor, LayerState]:
+        """x [B, T, hidden_size] -> y of the same shape, or (y, state) with output_state.
+
+        state: that of a former call, for as many sequences; none starts them at the beginning.
+        cu_seqlens: int [N + 1], borders of N sequences packed in one row (B = 1).
+        mask: [B, T], nonzero for tokens, 0 for padding on any side or in between: padded rows change
+        nothing and give 0. With both, the sequences are those of cu_seqlens, without masked tokens.
+        Raises ArgumentError for shapes that disagree.
+        """
+        self._check_input(x, state, cu_seqlens)
+        if mask is None:
+            y, after = self._run(x, state, output_state, cu_seqlens)
+        else:
+            rows = masked_rows(mask, x, cu_seqlens)
+            y, after = self._run(rows.pack(x), state, output_state, rows.borders)
+            y = rows.unpack(y, x.shape[0])
+        if not output_state:
+            return y
+        assert after is not None
+        return y, after
+
+    def _check_input(self, x: Tensor, state: LayerState | None, cu_seqlens: Tensor | None) -> None:
+        if x.dim() != 3 or x.shape[2] != self.hidden_size:
+            raise ArgumentError(
+                "x", "wrong shape", value=list(x.shape), allowed=f"[B, T, {self.hidden_size}]"
+            )
+        if state is not None and not isinstance(state, LayerState):
+            raise ArgumentError(
+                "state",
+                f"a {type(state).__name__}",
+                allowed="a LayerState, as a call with output_state=True returns it",
+            )
+        if cu_seqlens is not None and (cu_seqlens.dim() != 1 or x.shape[0] != 1):
+            raise ArgumentError(
+                "cu_seqlens",
+                f"its sequences are packed in one row, but x has batch {x.shape[0]}",
+                value=list(cu_seqlens.shape),
+                allowed="int32 or int64 [N + 1] with x [1, total, hidden_size]",
+                suggestion="reshape [B, T, D] to [1, B * T, D] and give every sequence's borders",
+            )
+
+    def _run(
+        self, x: Tensor, state: LayerState | None, output_state: bool, cu_seqlens: Tensor | None
+    ) -> tuple[Tensor, LayerState | None]:
+        packing = None if cu_seqlens is None else packing_of(cu_seqlens, x.shape[1], False)
+        rows = self.projection(x)
+        rows, conv = self.convolution(rows, None if state is None else state.conv, packing)
+        if self.activation == "silu":
+            rows = functional.silu(rows)
+        q, k, v = rows.split(self._widths, dim=-1)
+        q = self._normalised(q.unflatten(-1, (self.num_query_heads, self.key_size)))
+        k = self._normalised(k.unflatten(-1, (self.num_key_heads, self.key_size)))
+        v = v.unflatten(-1, (self.num_heads, self.value_size))
+        y, memory = self.operator(
+            q,
+            k,
+            v,
+            initial_memory=self.initial_memory if state is None else None,
+            initial_state=None if state is None else state.memory,
+            output_final_state=output_state,
+            cu_seqlens=cu_seqlens,
+            **{name: self.gates[key](x) for name, key in self._gates.items()},
+        )
+        y = self.output_norm(y).flatten(-2)
+        if self.output_gate is not None:
+            y = y * functional.silu(self.output_gate(x))
+        after = None if memory is None else LayerState(conv, memory)
+        return self.output(y), after
+
+    def _normalised(self, x: Tensor) -> Tensor:
+        if self.qk_norm == "l2":
+            return unit_length(x)
+        return unit_rms(x) if self.qk_norm == "rms" else x
+
+    def extra_repr(self) -> str:
+        return (
+            f"rule={self.rule.name}, hidden_size={self.hidden_size}, num_heads={self.num_heads}, "
+            f"key_size={self.key_size}, value_size={self.value_size}"
+        )
+
+
+def _choice(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ArgumentError(name, "unknown", value=value, allowed=", ".join(allowed))
+    return value
