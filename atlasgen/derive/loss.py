@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sympy
 
 from atlasgen.derive.simplify import tidy
-from atlasgen.ir.scalar import placeholder, root
+from atlasgen.ir.scalar import inverse_root, placeholder, root
 from atlasgen.spec.expression import parse_expression, symbol
 from atlasgen.spec.rule import LossTerm, MemoryRule
 
@@ -35,9 +35,7 @@ def error_form(rule: MemoryRule, term: LossTerm) -> ErrorForm:
     if term.per == "row" and term.kind != "l2":
         norm = sympy.Symbol("norm", positive=True)
         loss = _row_loss(term, norm, symbols)
-        square = placeholder(0)
-        slope = tidy(sympy.diff(loss, norm) / norm)
-        expression = tidy(slope.subs(norm, root(square)))
+        expression = _of_square(_row_slope(loss, norm), norm, placeholder(0))
         return _with_inputs("row", expression, inputs, symbols, 1)
     pred, v = symbol("pred"), symbol("v")
     difference = symbol("difference")
@@ -67,9 +65,7 @@ def _threshold(term: LossTerm, symbols: dict[str, sympy.Symbol]) -> sympy.Expr:
     return symbols[term.delta] if isinstance(term.delta, str) else sympy.Float(term.delta)
 
 
-def _element_error(
-    term: LossTerm, difference: sympy.Symbol, symbols: dict[str, sympy.Symbol]
-) -> sympy.Expr:
+def _element_error(term: LossTerm, difference: sympy.Symbol, symbols: dict[str, sympy.Symbol]) -> sympy.Expr:
     """dl/d(pred - v) of the named losses; kinks as the grammar says (exact sign, 0 at 0)."""
     if term.kind == "l2":
         return difference
@@ -83,8 +79,41 @@ def _element_error(
         return difference * smooth ** sympy.Float((term.p - 2) / 2)
     if term.p == 2:
         return difference
-    power = sympy.nsimplify(term.p - 1)
-    return sympy.Abs(difference) ** (power - 1) * difference
+    # Written with sign, the derivative is a power of |d| alone: no 0/0 where pred meets v.
+    return sympy.Abs(difference) ** sympy.nsimplify(term.p - 1) * sympy.sign(difference)
+
+
+def _row_slope(loss: sympy.Expr, norm: sympy.Symbol) -> sympy.Expr:
+    """l'(norm) / norm, divided inside each case and each term, where most of them cancel the norm."""
+    if isinstance(loss, sympy.Piecewise):
+        cases = [(_row_slope(value, norm), condition) for value, condition in loss.args]
+        return sympy.Piecewise(*cases, evaluate=False)
+    if isinstance(loss, sympy.Add):
+        return sympy.Add(*(_row_slope(part, norm) for part in loss.args))
+    factor, rest = loss.as_independent(norm, as_Add=False)
+    if factor != 1 and rest != loss:
+        return factor * _row_slope(rest, norm)
+    return tidy(sympy.expand_mul(sympy.diff(loss, norm) / norm))
+
+
+def _of_square(slope: sympy.Expr, norm: sympy.Symbol, square: sympy.Symbol) -> sympy.Expr:
+    """A slope in the norm as one in its square, finite at 0 with its derivative wherever it can be."""
+
+    def power(exponent: sympy.Expr) -> sympy.Expr:
+        if exponent.is_Integer and int(exponent) % 2 == 0 and exponent > 0:
+            return square ** (exponent / 2)
+        if exponent.is_Integer:
+            return root(square) ** exponent if exponent > 0 else inverse_root(square) ** -exponent
+        if exponent > 0:  # its own derivative may be infinite at 0
+            return sympy.Piecewise((square ** (exponent / 2), square > 0), (0, True))
+        return inverse_root(square) ** -exponent
+
+    powers = {
+        entry: power(entry.exp)
+        for entry in slope.atoms(sympy.Pow)
+        if entry.base == norm and entry.exp.is_number
+    }
+    return slope.xreplace(powers).subs(norm, root(square))
 
 
 def _row_loss(term: LossTerm, norm: sympy.Symbol, symbols: dict[str, sympy.Symbol]) -> sympy.Expr:
@@ -92,7 +121,9 @@ def _row_loss(term: LossTerm, norm: sympy.Symbol, symbols: dict[str, sympy.Symbo
         delta = _threshold(term, symbols)
         return sympy.Piecewise((norm**2 / 2, norm <= delta), (delta * (norm - delta / 2), True))
     if term.kind == "lp":
-        smooth = (norm**2 + sympy.Float(term.eps)) if term.eps > 0 else norm**2
-        return smooth ** (sympy.nsimplify(term.p) / 2) / sympy.nsimplify(term.p)
+        if term.eps == 0:
+            return power(norm, sympy.Float(term.p)) / sympy.Float(term.p)
+        smooth = norm**2 + sympy.Float(term.eps)
+        return smooth ** (sympy.Float(term.p) / 2) / sympy.Float(term.p)
     loss = parse_expression(term.expression, ("norm", *symbols), field="loss.expression")
     return loss.subs(symbol("norm"), norm)

@@ -11,6 +11,8 @@ def tidy(expression: sympy.Expr) -> sympy.Expr:
     """Write hyperbolic quotients as tanh and logistic quotients as sigmoid."""
     if expression.has(sympy.DiracDelta):
         expression = expression.replace(sympy.DiracDelta, lambda *_: sympy.Integer(0))
+    if expression.has(sympy.Heaviside):  # the slope of min and max
+        expression = expression.replace(sympy.Heaviside, lambda x, *_: sympy.Piecewise((1, x > 0), (0, True)))
     x = sympy.Wild("x")
     if expression.has(sympy.sinh, sympy.cosh):
         expression = sympy.simplify(expression)

@@ -18,8 +18,15 @@ class root(sympy.Function):  # noqa: N801 - printed as a function
 
     nargs = 1
 
+    @classmethod
+    def eval(cls, x: sympy.Expr) -> sympy.Expr | None:
+        return sympy.S.Zero if x.is_zero else None
+
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         return inverse_root(self.args[0]) / 2
+
+    def _eval_evalf(self, prec: int) -> sympy.Expr:
+        return sympy.sqrt(self.args[0])._eval_evalf(prec)
 
     def _eval_is_real(self) -> bool:
         return True
@@ -30,8 +37,41 @@ class inverse_root(sympy.Function):  # noqa: N801
 
     nargs = 1
 
+    @classmethod
+    def eval(cls, x: sympy.Expr) -> sympy.Expr | None:
+        return sympy.S.Zero if x.is_zero else None
+
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         return -(inverse_root(self.args[0]) ** 3) / 2
+
+    def _eval_evalf(self, prec: int) -> sympy.Expr:
+        return (1 / sympy.sqrt(self.args[0]))._eval_evalf(prec)
+
+    def _eval_is_real(self) -> bool:
+        return True
+
+
+class power(sympy.Function):  # noqa: N801
+    """|x|**a, and 0 at x = 0 for any a; derivative a * signed_power(x, a - 1)."""
+
+    nargs = 2
+
+    def fdiff(self, argindex: int = 1) -> sympy.Expr:
+        x, exponent = self.args
+        return exponent * signed_power(x, exponent - 1)
+
+    def _eval_is_real(self) -> bool:
+        return True
+
+
+class signed_power(sympy.Function):  # noqa: N801
+    """sign(x) |x|**a, and 0 at x = 0 for any a; derivative a * power(x, a - 1)."""
+
+    nargs = 2
+
+    def fdiff(self, argindex: int = 1) -> sympy.Expr:
+        x, exponent = self.args
+        return exponent * power(x, exponent - 1)
 
     def _eval_is_real(self) -> bool:
         return True
@@ -50,9 +90,7 @@ def derivative(expression: sympy.Expr, index: int) -> sympy.Expr:
     if result.has(sympy.DiracDelta):
         result = result.replace(sympy.DiracDelta, lambda *_: sympy.Integer(0))
     if result.has(sympy.Heaviside):
-        result = result.replace(
-            sympy.Heaviside, lambda x, *_: sympy.Piecewise((1, x > 0), (0, True))
-        )
+        result = result.replace(sympy.Heaviside, lambda x, *_: sympy.Piecewise((1, x > 0), (0, True)))
     if result.has(sympy.Derivative) or result.has(sympy.Subs):
         raise ValueError(f"cannot differentiate {expression}")
     return result
@@ -62,6 +100,14 @@ def vanishes(expression: sympy.Expr, zero: list[int]) -> bool:
     """True if the expression is 0 wherever the arguments `zero` are 0 (padding stays padding)."""
     value = expression.subs({placeholder(index): 0 for index in zero})
     return bool(value.is_zero) or value == 0
+
+
+def finite_at_zero(expression: sympy.Expr, zero: list[int]) -> bool:
+    """True if the expression and its derivatives are finite where the arguments `zero` are 0."""
+    point = {placeholder(index): 0 for index in zero}
+    parts = [expression, *(derivative(expression, index) for index in arity(expression))]
+    bad = (sympy.nan, sympy.zoo, sympy.oo, -sympy.oo)
+    return not any(part.subs(point).has(*bad) for part in parts)
 
 
 def arity(expression: sympy.Expr) -> set[int]:

@@ -25,7 +25,7 @@ from atlasgen.derive.loss import ErrorForm, error_form
 from atlasgen.ir import build
 from atlasgen.ir.node import Node, leaves
 from atlasgen.ir.program import BlockProgram, Capture, Carry
-from atlasgen.ir.scalar import placeholder
+from atlasgen.ir.scalar import finite_at_zero, placeholder
 from atlasgen.spec.rule import Gate, MemoryRule
 
 x0, x1 = placeholder(0), placeholder(1)
@@ -97,21 +97,16 @@ class DualForm:
         for source in self.sources:
             value = self._window_gate(choice, source)
             if self.window > 1:
-                exists = build.leaf("exists", (source,), kind="exists", segment=SEGMENTS[source])
-                value = build.mul(value, exists)
+                value = build.mul(value, self._exists(source))
             value = build.mul(live("i"), value)
             matrices[source] = build.mask(value, "i", source, 0, self.window - 1)
         if self.rule.window.normalise == "mean":
             total = build.add(*(build.sum_(m, s) for s, m in matrices.items()))
             safe = sympy.Piecewise((1 / x0, sympy.Ne(x0, 0)), (0, True))
-            inverse = self.give(
-                build.map_(safe, total), "window_mean", "1 / sum over the window of gamma"
-            )
+            inverse = self.give(build.map_(safe, total), "window_mean", "1 / sum over the window of gamma")
             matrices = {source: build.mul(m, inverse) for source, m in matrices.items()}
         for source, matrix in matrices.items():
-            self.give(
-                matrix, f"window{_suffix(source)}", "Gamma: window gates by reader and source"
-            )
+            self.give(matrix, f"window{_suffix(source)}", "Gamma: window gates by reader and source")
         return matrices
 
     def _window_gate(self, choice: Gate, source: str) -> Node:
@@ -150,9 +145,7 @@ class DualForm:
         optimizer = self.rule.optimizer
         if optimizer.lr_at == "gradient":
             left = build.mul(left, gate("lr", optimizer.lr, "i", 1.0))
-        return {
-            source: build.dot(left, matrix, "i") for source, matrix in self.window_gates().items()
-        }
+        return {source: build.dot(left, matrix, "i") for source, matrix in self.window_gates().items()}
 
     def log_theta(self, dim: str) -> Node:
         """The momentum's log decay; -inf without momentum: nothing older than the token stays."""
@@ -177,9 +170,7 @@ class DualForm:
         segment = SEGMENTS[source]
         v = build.leaf("v", (source, "V"), kind="token", segment=segment)
         total = [self._error(entry, source, point, v, segment) for entry in form]
-        return self.give(
-            build.add(*total), f"errors{_suffix(source)}", "E = dl/dpred at the block's M*"
-        )
+        return self.give(build.add(*total), f"errors{_suffix(source)}", "E = dl/dpred at the block's M*")
 
     def _error(self, form: ErrorForm, source: str, point: Node, v: Node, segment: str) -> Node:
         if form.kind == "target":
@@ -188,10 +179,27 @@ class DualForm:
         self.give(pred, f"predictions{_suffix(source)}", "pred = phi(k) M*")
         inputs = [self._loss_input(name, source, segment) for name in form.inputs]
         if form.kind == "element":
-            return build.map_(form.expression, pred, v, *inputs)
+            return self._only_in_tokens(form.expression, source, pred, v, *inputs)
         difference = build.sub(pred, v)
         square = build.sum_(build.mul(difference, difference), "V")
-        return build.mul(build.map_(form.expression, square, *inputs), difference)
+        slope = self._only_in_tokens(form.expression, source, square, *inputs)
+        return build.mul(slope, difference)
+
+    def _only_in_tokens(self, expression: sympy.Expr, source: str, *args: Node) -> Node:
+        """The expression, 0 in rows without a token where it has no value or slope at zeros.
+
+        Rows without a token read as zeros; 0/0 there would spread through products with zero.
+        """
+        zero = [index for index, argument in enumerate(args) if source in argument.dims]
+        if finite_at_zero(expression, zero):
+            return build.map_(expression, *args)
+        flag = self._exists(source) if self.window > 1 else live(source)
+        guarded = sympy.Piecewise((expression, placeholder(len(args)) > 0), (0, True), evaluate=False)
+        return build.map_(guarded, *args, flag)
+
+    def _exists(self, source: str) -> Node:
+        """1 in source rows that hold a token of the sequence, else 0."""
+        return build.leaf("exists", (source,), kind="exists", segment=SEGMENTS[source])
 
     def _loss_input(self, name: str, source: str, segment: str) -> Node:
         declared = self.rule.input_named(name)
@@ -264,17 +272,13 @@ class DualForm:
             name = f"last_weights{_suffix(source)}"
             weight = self.give(weights[source], name, "p_C: last row of P")
             terms.append((-1, self._outer(weight, source, error)))
-        return self.give(
-            build.add(*terms), "memory_next" if mode else "normaliser_next", "M at the end"
-        )
+        return self.give(build.add(*terms), "memory_next" if mode else "normaliser_next", "M at the end")
 
     def _moved(self, momentum: Node, errors: dict[str, Node]) -> Node:
         """S' = theta_C S + (B_C X)^T E."""
         kept = build.decay_whole(self.log_theta("i"), "i")
         weights = self.windowed(build.decay_to_end(self.log_theta("i"), "i"))
-        terms = [
-            (1, build.mul(self.give(kept, "momentum_kept", "decay of S over the block"), momentum))
-        ]
+        terms = [(1, build.mul(self.give(kept, "momentum_kept", "decay of S over the block"), momentum))]
         for source, error in errors.items():
             name = f"momentum_weights{_suffix(source)}"
             weight = self.give(weights[source], name, "B_C: last row of D(theta) Gamma")
@@ -297,9 +301,7 @@ class DualForm:
         lost = self.give(self.momentum_weight(left), "momentum_read", "b: weight of S in each read")
         attention: dict[str, Node] = {}
         for source in self.sources:
-            weight = self.give(
-                weights[source], f"weights{_suffix(source)}", "P: source weights by read"
-            )
+            weight = self.give(weights[source], f"weights{_suffix(source)}", "P: source weights by read")
             scores = build.dot(query, self.keys(source), "K")
             self.give(scores, f"scores{_suffix(source)}", "Q X^T")
             masked = build.mul(scores, weight)
@@ -319,9 +321,7 @@ class DualForm:
             read = build.mul(build.leaf("scale", (), kind="host"), read)
         return self.give(read, "y", "the block's reads")
 
-    def _inverse_total(
-        self, query: Node, kept: Node, lost: Node, attention: dict[str, Node]
-    ) -> Node:
+    def _inverse_total(self, query: Node, kept: Node, lost: Node, attention: dict[str, Node]) -> Node:
         """1 / (z . phi(q)); padding rows divide by one."""
         total = build.leaf("normaliser", ("K",), kind="carry")
         speed = build.leaf("normaliser_momentum", ("K",), kind="carry")
