@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import sympy
 
 from atlasgen.derive.simplify import tidy
-from atlasgen.ir.scalar import inverse_root, placeholder, root
+from atlasgen.ir.scalar import inverse_root, placeholder, power, root, signed_power
 from atlasgen.spec.expression import parse_expression, symbol
 from atlasgen.spec.rule import LossTerm, MemoryRule
 
@@ -79,8 +79,10 @@ def _element_error(term: LossTerm, difference: sympy.Symbol, symbols: dict[str, 
         return difference * smooth ** sympy.Float((term.p - 2) / 2)
     if term.p == 2:
         return difference
-    # Written with sign, the derivative is a power of |d| alone: no 0/0 where pred meets v.
-    return sympy.Abs(difference) ** sympy.nsimplify(term.p - 1) * sympy.sign(difference)
+    exponent = sympy.nsimplify(term.p)
+    if exponent.is_Integer:
+        return sympy.Abs(difference) ** (exponent - 2) * difference
+    return signed_power(difference, exponent - 1)
 
 
 def _row_slope(loss: sympy.Expr, norm: sympy.Symbol) -> sympy.Expr:
@@ -99,17 +101,15 @@ def _row_slope(loss: sympy.Expr, norm: sympy.Symbol) -> sympy.Expr:
 def _of_square(slope: sympy.Expr, norm: sympy.Symbol, square: sympy.Symbol) -> sympy.Expr:
     """A slope in the norm as one in its square, finite at 0 with its derivative wherever it can be."""
 
-    def power(exponent: sympy.Expr) -> sympy.Expr:
-        if exponent.is_Integer and int(exponent) % 2 == 0 and exponent > 0:
-            return square ** (exponent / 2)
-        if exponent.is_Integer:
-            return root(square) ** exponent if exponent > 0 else inverse_root(square) ** -exponent
-        if exponent > 0:  # its own derivative may be infinite at 0
-            return sympy.Piecewise((square ** (exponent / 2), square > 0), (0, True))
-        return inverse_root(square) ** -exponent
+    def converted(exponent: sympy.Expr) -> sympy.Expr:
+        if not exponent.is_Integer:
+            return power(square, exponent / 2)
+        if exponent < 0:
+            return inverse_root(square) ** -exponent
+        return square ** (exponent / 2) if exponent % 2 == 0 else root(square) ** exponent
 
     powers = {
-        entry: power(entry.exp)
+        entry: converted(entry.exp)
         for entry in slope.atoms(sympy.Pow)
         if entry.base == norm and entry.exp.is_number
     }
@@ -121,9 +121,8 @@ def _row_loss(term: LossTerm, norm: sympy.Symbol, symbols: dict[str, sympy.Symbo
         delta = _threshold(term, symbols)
         return sympy.Piecewise((norm**2 / 2, norm <= delta), (delta * (norm - delta / 2), True))
     if term.kind == "lp":
-        if term.eps == 0:
-            return power(norm, sympy.Float(term.p)) / sympy.Float(term.p)
-        smooth = norm**2 + sympy.Float(term.eps)
-        return smooth ** (sympy.Float(term.p) / 2) / sympy.Float(term.p)
+        exponent = sympy.nsimplify(term.p)
+        smooth = norm**2 + (sympy.Float(term.eps) if term.eps > 0 else 0)
+        return smooth ** (exponent / 2) / exponent
     loss = parse_expression(term.expression, ("norm", *symbols), field="loss.expression")
     return loss.subs(symbol("norm"), norm)
