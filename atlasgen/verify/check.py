@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import torch
 
 from atlasgen.errors import ArgumentError, CompileError
-from atlasgen.runtime.compile import compile as compile_rule
 from atlasgen.runtime.operator import MemoryOperator
 from atlasgen.spec.rule import MemoryRule
+from atlasgen.verify.backends import operator_of
 from atlasgen.verify.cases import Case
 from atlasgen.verify.execute import Outcome, run_operator, run_reference
 from atlasgen.verify.inputs import Arguments, draw
@@ -42,20 +42,6 @@ class CaseResult:
         return max(self.tensors, key=lambda tensor: tensor.error / tensor.bar, default=None)
 
 
-class BackendUnavailableError(Exception):
-    """A backend that this installation does not have, or that does not serve the rule here."""
-
-
-def operator_of(rule: MemoryRule, backend: str) -> MemoryOperator:
-    """The operator; BackendUnavailableError, in one sentence, where the backend is not installed."""
-    try:
-        return compile_rule(rule, backend=backend)
-    except ImportError as error:
-        raise BackendUnavailableError(
-            f"backend {backend} is not part of this installation: {error}."
-        ) from None
-
-
 def verify_rule(
     rule: MemoryRule,
     backends: Sequence[str],
@@ -66,7 +52,7 @@ def verify_rule(
 ) -> Iterator[CaseResult]:
     """Results case by case, the reference once for all backends.
 
-    backends: words of `atlasgen.compile`; dtypes: names of DTYPES. Gradients of losses with random
+    backends: words of `operator_of`; dtypes: names of DTYPES. Gradients of losses with random
     cotangents on y and on every tensor of the final state are compared for every argument. Raises
     BackendUnavailableError, CompileError (a rule that is not served), ArgumentError (a dtype).
     """

@@ -1,0 +1,42 @@
+"""atlasgen build: the packages of generated/ from the rules of specs/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from atlasgen.cli.console import FAILED, console, progress
+from atlasgen.cli.optional import part
+from atlasgen.spec import load_rule, shipped_specs
+
+
+def build(
+    specs: Annotated[
+        list[str] | None, typer.Argument(help="rules; all shipped ones if none is given")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="write nothing; fail if a package is stale")] = False,
+    out: Annotated[Path, typer.Option(help="the folder of the packages, one folder for each rule")] = Path(
+        "generated"
+    ),
+) -> None:
+    """Write each rule's package of kernels. The same spec gives the same bytes."""
+    output = console()
+    write_package = part("atlasgen.emit.package", "write_package", "Writing packages")
+    stale = part("atlasgen.emit.package", "stale", "Checking packages")
+    rules = [load_rule(spec) for spec in specs or shipped_specs()]
+    if check:
+        found = sorted(str(entry) for entry in stale(out, rules) or ())
+        if found:
+            output.print(
+                f"[red]stale[/red] in {out}: {', '.join(found)}. Run atlasgen build and commit them."
+            )
+            raise typer.Exit(FAILED)
+        output.print(f"[green]up to date[/green]: {len(rules)} packages in {out}")
+        return
+    with progress("building", len(rules)) as step:
+        for rule in rules:
+            written = write_package(rule, out)
+            step(f"built {rule.name}")
+            output.print(f"[green]built[/green] {written or out / rule.name}")

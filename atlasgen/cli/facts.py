@@ -1,0 +1,184 @@
+"""What a rule costs and why its schedule serves it: numbers for `explain` and `profile`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from atlasgen.ir.node import Node, walk
+from atlasgen.ir.operators import OPERATORS
+from atlasgen.ir.program import BackwardProgram, BlockProgram
+from atlasgen.runtime.signature import resolve, signature_of, state_shapes
+from atlasgen.schedules.serve import Scheduled
+from atlasgen.spec.rule import MemoryRule
+
+WORD = {"float32": 4, "bfloat16": 2, "float16": 2}
+PARTS = ("gates", "state", "output")
+
+
+@dataclass(frozen=True)
+class PartCost:
+    """One part of a program: its values and their flops per token of one head."""
+
+    part: str
+    values: int
+    flops: float
+    dot_flops: float
+
+
+@dataclass(frozen=True)
+class ProgramCost:
+    """A program, and the device-memory bytes per token of one head that no kernel can avoid."""
+
+    name: str
+    parts: tuple[PartCost, ...]
+    bytes: float
+
+    @property
+    def flops(self) -> float:
+        return sum(part.flops for part in self.parts)
+
+    @property
+    def dot_flops(self) -> float:
+        return sum(part.dot_flops for part in self.parts)
+
+    @property
+    def values(self) -> int:
+        return sum(part.values for part in self.parts)
+
+
+def extents(scheduled: Scheduled, key: int, value: int) -> dict[str, int]:
+    """The size of every axis of a block."""
+    program, rows = scheduled.forward, scheduled.chunk
+    return {
+        **dict.fromkeys("rjis", rows),
+        "h": max(program.halo, 0),
+        "K": key,
+        "V": value,
+        "c": program.window,
+    }
+
+
+def slices(program: BlockProgram | BackwardProgram) -> dict[Node, str]:
+    """For each value its part: gates (of gates alone), state (what the loop needs), output (the rest)."""
+    roots = list(program.roots())
+    nodes = walk(roots)
+    sizes = {"K", "V"}
+    plain: set[Node] = set()
+    for node in nodes:
+        wide = sizes & set(node.dims)
+        if node.op == "leaf":
+            wide = wide or node["kind"] in ("carry", "carry_gradient", "invariant", "token_gradient")
+        if not wide and all(argument in plain for argument in node.args):
+            plain.add(node)
+    carried = set(walk([carry.next for carry in program.carries]))
+    return {node: "gates" if node in plain else "state" if node in carried else "output" for node in nodes}
+
+
+def program_cost(
+    name: str,
+    program: BlockProgram | BackwardProgram,
+    scheduled: Scheduled,
+    size: dict[str, int],
+    least: float,
+) -> ProgramCost:
+    """Flops of a program by part, from the operators' own counts."""
+    axes = extents(scheduled, size["K"], size["V"])
+    rows = scheduled.chunk
+    table = {part: [0, 0, 0] for part in PARTS}
+    for node, part in slices(program).items():
+        if node.op in ("leaf", "const"):
+            continue
+        flops = OPERATORS[node.op].flops(node, axes)
+        table[part][0] += 1
+        table[part][1] += flops
+        table[part][2] += flops if _is_matrix_product(node) else 0
+    parts = tuple(
+        PartCost(part, count, flops / rows, dots / rows) for part, (count, flops, dots) in table.items()
+    )
+    return ProgramCost(name, parts, least)
+
+
+def _is_matrix_product(node: Node) -> bool:
+    return node.op == "dot" and len(node.dims) >= 2 and all(len(argument.dims) >= 2 for argument in node.args)
+
+
+def costs(scheduled: Scheduled, size: dict[str, int], dtype: str) -> list[ProgramCost]:
+    """Forward and backward."""
+    forward, backward = least_bytes(scheduled.rule, size, dtype)
+    tokens = size["B"] * size["T"] * size["H"]
+    return [
+        program_cost("forward", scheduled.forward, scheduled, size, forward / tokens),
+        program_cost("backward", scheduled.backward, scheduled, size, backward / tokens),
+    ]
+
+
+def least_bytes(rule: MemoryRule, size: dict[str, int], dtype: str) -> tuple[int, int]:
+    """Bytes of a forward call and of a backward one that read every argument and write every result once.
+
+    q, k, v, y and their gradients in `dtype`; gates and theirs in float32; states are left out:
+    they do not grow with T.
+    """
+    symbols = {**size, "Hq": size["H"], "Hk": size["H"], "F": size["K"], "N": size["B"]}
+    word = WORD[dtype]
+    inputs = 0
+    for entry in signature_of(rule).arguments:
+        if entry.role == "projection":
+            inputs += word * _count(resolve(entry.shape, symbols))
+        elif entry.role in ("gate", "log_gate", "input"):
+            inputs += 4 * _count(resolve(entry.shape, symbols))
+    y = word * size["B"] * size["T"] * size["H"] * size["V"]
+    return inputs + y, inputs + y + inputs  # the backward reads them and dy, and writes their gradients
+
+
+def state_bytes(rule: MemoryRule, key: int, value: int) -> dict[str, int]:
+    """Bytes of each part of one head's state of one sequence."""
+    symbols = {"N": 1, "H": 1, "K": key, "F": key, "V": value}
+    return {
+        name: (8 if name == "position" else 4) * _count(resolve(shape, symbols))
+        for name, shape in state_shapes(rule).items()
+    }
+
+
+def _count(shape: Iterable[int]) -> int:
+    total = 1
+    for size in shape:
+        total *= size
+    return total
+
+
+def reasons(rule: MemoryRule) -> list[tuple[str, str]]:
+    """(property, what it means) for each property of the rule by which the schedule was chosen."""
+    found = []
+    if all(term.kind == "dot" for term in rule.loss):
+        found.append(("loss linear in pred", "the error is −v: no prediction is computed"))
+    else:
+        found.append(("loss not linear in pred", "errors of a block are taken at its M*, all at once"))
+    if rule.memory.kind == "matrix":
+        found.append(("memory is a matrix", "a block's gradient is one product Xᵀ E: the dual form"))
+    if rule.depends_on_memory:
+        found.append(
+            (f"depends on M*, block = {rule.block.size}", "blocks are sequential, tokens of one are not")
+        )
+    else:
+        found.append(
+            ("does not depend on M*", "any chunk gives the same result: its size is a tuning choice")
+        )
+    if rule.window.length != 1:
+        found.append((f"window of {rule.window.length}", "a band in P, whatever its length"))
+        if rule.depends_on_memory:
+            halo = {
+                "halo": "rows before a block are read again, at the new M*",
+                "carry": "rows before a block keep the errors at the block before's M*",
+                "truncate": "no rows before a block are read",
+            }
+            found.append((f"boundary = {rule.window.boundary}", halo[rule.window.boundary]))
+        else:
+            found.append(("rows before a block", "are read again: their targets do not depend on M*"))
+    if rule.optimizer.kind == "momentum":
+        found.append(("momentum", "a second state S, and decays of θ inside P"))
+    if rule.retention.alpha.kind != "none":
+        found.append((f"retention per {rule.retention.alpha.kind}", "decays as differences of log sums"))
+    if rule.read.normaliser == "sum":
+        found.append(("normaliser = sum", "the row sums of (Q Xᵀ) * P and a state z"))
+    return found
