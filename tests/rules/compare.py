@@ -1,0 +1,399 @@
+"""Calls of any served rule, run by a backend and by the float64 definition, and compared.
+
+A `Case` holds one call's arguments in float64, already rounded to the dtype of the call, so that
+the definition and the backend compute the same function of the same numbers. Compared are y, every
+tensor of the final state, and the gradient of every argument under random cotangents on all of
+them.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import atlasgen
+from atlasgen.errors import AtlasgenError
+from atlasgen.reference.run import run
+from atlasgen.runtime.operator import MemoryOperator
+from atlasgen.runtime.signature import resolve, signature_of, state_shapes
+from atlasgen.runtime.state import OperatorState
+from atlasgen.spec.rule import MemoryRule
+
+BACKENDS = ("torch", "triton")
+
+# rms(x - ref) / rms(ref), of values and of gradients.
+BARS = {
+    torch.float32: (1e-5, 1e-5),
+    torch.bfloat16: (6e-3, 1e-2),
+    torch.float16: (2e-3, 2e-3),
+}
+# max|x - ref| / max|ref| may be this many times the bar.
+MAXIMUM = 3.0
+# What the definition computes as zero up to float64's rounding has no relative error.
+ZERO = 1e-12
+
+
+def compiled(rule: MemoryRule, backend: str) -> MemoryOperator:
+    """The operator, or a skip while the backend's module does not exist."""
+    module = f"atlasgen.runtime.{backend}_backend"
+    if importlib.util.find_spec(module) is None:
+        pytest.skip(f"{module} does not exist")
+    return atlasgen.compile(rule, backend)
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Sizes of one call; query_heads and key_heads default to the memory's heads."""
+
+    B: int = 2
+    T: int = 17
+    H: int = 2
+    K: int = 5
+    V: int = 3
+    query_heads: int | None = None
+    key_heads: int | None = None
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        return {
+            "B": self.B,
+            "N": self.B,
+            "T": self.T,
+            "H": self.H,
+            "Hq": self.query_heads or self.H,
+            "Hk": self.key_heads or self.H,
+            "K": self.K,
+            "F": self.K,
+            "V": self.V,
+        }
+
+
+@dataclass
+class Case:
+    """One call: `arguments` by name (q, k, v, gates, inputs, initial_memory), `state` by full names
+    ("memory.M", ...) or empty for a fresh sequence, `position` int64 [B] with a state."""
+
+    rule: MemoryRule
+    shape: Shape
+    dtype: torch.dtype
+    arguments: dict[str, Tensor]
+    state: dict[str, Tensor] = field(default_factory=dict)
+    position: Tensor | None = None
+
+    def leaves(self, backend: str) -> dict[str, Tensor]:
+        """Fresh leaves of every argument and state tensor, in the dtypes of the backend's call."""
+        found = {}
+        for name, value in {**self.arguments, **self.state}.items():
+            dtype = self.dtype if name in ("q", "k", "v") else torch.float32
+            dtype = torch.float64 if backend == "definition" else dtype
+            found[name] = value.to(dtype, copy=True).requires_grad_()
+        return found
+
+
+@dataclass
+class Result:
+    """Values ("y" and the state's tensors) and gradients by name, and y's dtype as returned."""
+
+    values: dict[str, Tensor]
+    gradients: dict[str, Tensor]
+    position: Tensor
+
+
+# -- arguments ---------------------------------------------------------------------------------------
+
+
+class Numbers:
+    """Seeded random tensors in float64."""
+
+    def __init__(self, seed: int) -> None:
+        self.generator = torch.Generator().manual_seed(seed)
+
+    def normal(self, *shape: int) -> Tensor:
+        return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
+
+    def uniform(self, *shape: int) -> Tensor:
+        return torch.rand(*shape, generator=self.generator, dtype=torch.float64)
+
+
+def step_budget(rule: MemoryRule) -> float:
+    """The largest lr * gamma * |k|^2 for which a repeated key's component does not grow."""
+    if not rule.depends_on_memory:
+        return 0.3
+    window = 1 if rule.window.normalise == "mean" else int(rule.window.length)
+    momentum = 4.0 if rule.optimizer.kind == "momentum" else 1.0
+    return 0.5 / (window * rule.block.size * momentum)
+
+
+def make_case(
+    rule: MemoryRule,
+    shape: Shape,
+    seed: int = 0,
+    dtype: torch.dtype = torch.float32,
+    start: str = "fresh",
+) -> Case:
+    """A call with random arguments that keep the memory bounded where the rule's gates allow it.
+
+    start: "fresh" (with an initial memory where the rule takes one), or "state": every tensor of
+    the state random, each sequence at its own position.
+    """
+    numbers = Numbers(seed)
+    symbols = shape.symbols
+    # A normalised read divides by a sum of features: the sum of positive ones is far from zero.
+    positive = rule.read.normaliser == "sum" and rule.features.kind not in ("elu1", "softmax")
+
+    def projection(letters: Sequence[str]) -> Tensor:
+        x = numbers.normal(*(symbols[letter] for letter in letters))
+        x = x.abs() + 0.1 if positive and letters[-1] == "K" else x
+        return x
+
+    q, k = projection(["B", "T", "Hq", "K"]), projection(["B", "T", "Hk", "K"])
+    if rule.features.kind != "elu1" or rule.depends_on_memory:
+        q, k = q / math.sqrt(shape.K), k / k.norm(dim=-1, keepdim=True)
+    budget = step_budget(rule) / (shape.K if rule.features.kind == "elu1" else 1)
+    if rule.optimizer.lr.kind == "constant":
+        budget /= rule.optimizer.lr.value or 1.0
+    step_given = rule.optimizer.lr.is_argument
+    gamma_given = rule.window.gate.is_argument and rule.window.normalise == "sum"
+    if rule.depends_on_memory and not step_given and not gamma_given:
+        k = k * math.sqrt(min(budget, 1.0))
+    arguments = {"q": q, "k": k, "v": projection(["B", "T", "H", "V"])}
+    for entry in signature_of(rule).tensors:
+        u = numbers.uniform(*resolve(entry.shape, symbols))
+        if entry.name == "lr":
+            u = (0.2 + 0.8 * u) * min(budget, 1.0)
+        elif entry.name == "log_alpha":
+            u = -0.1 * u - 0.01
+        elif entry.name == "log_theta":
+            u = -0.2 - u
+        elif entry.name == "gamma":
+            u = 0.2 + 0.8 * u
+            if gamma_given and not step_given and rule.depends_on_memory:
+                u = u * min(budget, 1.0)
+        else:
+            u = 0.3 + u
+        arguments[entry.name] = u
+    case = Case(rule, shape, dtype, arguments)
+    if start == "state":
+        _random_state(case, numbers)
+    elif rule.memory.initial in ("learned", "given"):
+        arguments["initial_memory"] = 0.3 * numbers.normal(shape.H, shape.K, shape.V)
+    for name in ("q", "k", "v"):
+        arguments[name] = arguments[name].to(dtype).double()
+    for table in (arguments, case.state):
+        for name in table:
+            table[name] = table[name].float().double()
+    return case
+
+
+def _random_state(case: Case, numbers: Numbers) -> None:
+    """A state as some earlier tokens could have left it: rows before the sequence are zero, and at
+    a border the open block's memory is the memory."""
+    rule, symbols = case.rule, case.shape.symbols
+    limit = 3 * rule.block.size + 2
+    position = (numbers.uniform(symbols["B"]) * limit).to(torch.int64)
+    if symbols["B"]:
+        position[0] = rule.block.size  # one sequence stands at a border
+    scales = {"memory.M": 0.3, "momentum.M": 0.1, "block.anchor": 0.3, "block.previous": 0.3, "origin.M": 0.3}
+    for name, letters in state_shapes(rule).items():
+        shape = resolve(letters, symbols)
+        if name == "position":
+            continue
+        if name == "normaliser.z":
+            value = numbers.uniform(*shape) + 0.5
+        elif name == "normaliser.momentum":
+            value = -0.1 * numbers.uniform(*shape)  # it sums gradients, which are -phi(k)
+        elif name.startswith("window."):
+            argument = case.arguments[name.removeprefix("window.")]
+            fixed = argument.abs().mean() if argument.numel() else 1.0
+            value = numbers.uniform(*shape) * fixed
+            held = torch.arange(shape[1], 0, -1)[None] <= position[:, None]
+            value = value * held.reshape(*held.shape, *[1] * (len(shape) - 2))
+            if name == "window.k" and case.shape.key_heads not in (None, case.shape.H):
+                value = value[:, :, :1].expand(shape).contiguous()
+        else:
+            value = scales[name] * numbers.normal(*shape)
+        case.state[name] = value
+    case.position = position
+
+
+def _operator_state(leaves: Mapping[str, Tensor], case: Case) -> OperatorState:
+    """The state of a case from its leaves."""
+    parts: dict[str, dict[str, Tensor]] = {
+        part: {} for part in ("memory", "momentum", "normaliser", "window", "block", "origin")
+    }
+    for name in case.state:
+        part, _, entry = name.partition(".")
+        parts[part][entry] = leaves[name]
+    assert case.position is not None
+    if "anchor" in parts["block"]:
+        border = (case.position % case.rule.block.size == 0)[:, None, None, None]
+        parts["block"]["anchor"] = torch.where(border, parts["memory"]["M"], parts["block"]["anchor"])
+    return OperatorState(position=case.position.clone(), **parts)
+
+
+# -- running -----------------------------------------------------------------------------------------
+
+
+def cotangent(name: str, like: Tensor) -> Tensor:
+    """The random cotangent of an output: the same for every backend."""
+    generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
+    return torch.randn(like.shape, generator=generator, dtype=torch.float64)
+
+
+def run_case(
+    case: Case, backend: str, splits: Sequence[int] = (), precision: torch.dtype = torch.float64
+) -> Result:
+    """The call by a backend, or by the definition (backend "definition", in `precision`), in pieces
+    that end at `splits`, with gradients."""
+    leaves = case.leaves(backend)
+    given = {name: leaves[name] for name in case.arguments if name != "initial_memory"}
+    memory = leaves.get("initial_memory")
+    state: Any = _operator_state(leaves, case) if case.state else None
+    per_token = {"q", "k", "v"}
+    per_token |= {entry.name for entry in signature_of(case.rule).tensors if entry.shape[:2] == ("B", "T")}
+    operator = None if backend == "definition" else compiled(case.rule, backend)
+    reads, begin = [], 0
+    for end in (*splits, case.shape.T):
+        piece = {n: t[:, begin:end] if n in per_token else t for n, t in given.items()}
+        options = {"initial_state": state, "output_final_state": True}
+        if state is None and memory is not None:
+            options["initial_memory"] = {"M": memory}
+        if operator is None:
+            names = {entry.name for entry in case.rule.inputs}
+            inputs = {name: piece.pop(name) for name in names}
+            y, found = run(case.rule, **piece, inputs=inputs, dtype=precision, **options)
+            state = OperatorState(**found)
+        else:
+            y, state = operator(**piece, **options)
+            assert y.dtype == case.dtype
+        reads.append(y)
+        begin = end
+    y = torch.cat(reads, 1)
+    tensors = state.tensors()
+    position = tensors.pop("position")
+    values = {"y": y, **tensors}
+    loss = sum((value.double() * cotangent(name, value)).sum() for name, value in values.items())
+    assert isinstance(loss, Tensor)
+    gradients = torch.autograd.grad(loss, list(leaves.values()), allow_unused=True)
+    table = {}
+    for (name, leaf), gradient in zip(leaves.items(), gradients):
+        table[name] = torch.zeros_like(leaf) if gradient is None else gradient
+        assert table[name].dtype == leaf.dtype, name
+    return Result({name: value.detach() for name, value in values.items()}, table, position)
+
+
+# -- comparing ---------------------------------------------------------------------------------------
+
+
+def error(found: Tensor, expected: Tensor) -> tuple[float, float]:
+    """(rms(x - ref) / rms(ref), max|x - ref| / max|ref|); absolute where the reference is zero."""
+    assert found.shape == expected.shape, (found.shape, expected.shape)
+    if expected.numel() == 0:
+        return 0.0, 0.0
+    found, expected = found.double(), expected.double()
+    difference = found - expected
+    if not torch.isfinite(difference).all():
+        return math.inf, math.inf
+    rms = float(expected.square().mean().sqrt())
+    top = float(expected.abs().max())
+    if rms < ZERO:
+        rms = top = 1.0
+    return float(difference.square().mean().sqrt()) / rms, float(difference.abs().max()) / top
+
+
+def bounded(result: Result, limit: float = 1e3) -> bool:
+    """True where the definition's values stay finite and below the limit."""
+    return all(
+        bool(torch.isfinite(value).all()) and (value.numel() == 0 or float(value.abs().max()) < limit)
+        for value in result.values.values()
+    )
+
+
+@dataclass
+class Deviation:
+    """How far one tensor is from the definition, and the bar it has to meet."""
+
+    name: str
+    rms: float
+    top: float
+    bar: float
+
+    def __str__(self) -> str:
+        return f"{self.name}: rms {self.rms:.1e}, max {self.top:.1e}, bar {self.bar:.0e}"
+
+    @property
+    def outside(self) -> bool:
+        return not (self.rms <= self.bar and self.top <= MAXIMUM * self.bar)
+
+
+def deviations(found: Result, expected: Result, dtype: torch.dtype) -> dict[str, Deviation]:
+    """The deviation of every value ("y", "memory.M") and every gradient ("d_q")."""
+    value_bar, gradient_bar = BARS[dtype]
+    assert torch.equal(found.position, expected.position)
+    assert found.values.keys() == expected.values.keys()
+    pairs = [(name, value, expected.values[name], value_bar) for name, value in found.values.items()]
+    pairs += [(f"d_{n}", value, expected.gradients[n], gradient_bar) for n, value in found.gradients.items()]
+    return {name: Deviation(name, *error(value, other), bar) for name, value, other, bar in pairs}
+
+
+def check(case: Case, backend: str, splits: Sequence[Sequence[int]] = ((),)) -> None:
+    """Asserts that a backend agrees with the definition, once for each way to split the call."""
+    expected = run_case(case, "definition")
+    assert bounded(expected), f"{case.rule.name}: the definition grows past 1e3, choose smaller steps"
+    for split in splits:
+        found = deviations(run_case(case, backend, split), expected, case.dtype)
+        bad = [str(entry) for entry in found.values() if entry.outside]
+        assert not bad, f"{case.rule.name} {backend} {case.shape} split {list(split)}: " + "; ".join(bad)
+
+
+def check_random(case: Case, backend: str, splits: Sequence[Sequence[int]]) -> str:
+    """As `check`, for a rule and inputs that nobody chose: returns what was found.
+
+    "grows": the definition itself passes 1e3, nothing is compared. "agrees": within the bars.
+    "ill-conditioned": within eight times what float32 does to the definition itself: computing it in
+    float32, or moving its arguments by float32's spacing (a sum that cancels has no small relative
+    error in any program).
+    """
+    expected = run_case(case, "definition")
+    if not bounded(expected):
+        return "grows"
+    outcome, own = "agrees", {}
+    for split in splits:
+        found = deviations(run_case(case, backend, split), expected, case.dtype)
+        outside = [entry for entry in found.values() if entry.outside]
+        if outside and not own:
+            outcome, own = "ill-conditioned", _conditioning(case, expected)
+        bad = [
+            f"{entry} ({own[entry.name]:.1e} by float32)"
+            for entry in outside
+            if entry.rms > 8 * own[entry.name]
+        ]
+        assert not bad, f"{backend} {case.shape} split {list(split)}: " + "; ".join(bad)
+    return outcome
+
+
+def _conditioning(case: Case, expected: Result) -> dict[str, float]:
+    """By name, what float32 does to the definition: rounding inside, or one spacing in the arguments."""
+    numbers = Numbers(0)
+
+    def moved(table: dict[str, Tensor]) -> dict[str, Tensor]:
+        spacing = torch.finfo(torch.float32).eps
+        return {name: value * (1 + spacing * numbers.normal(*value.shape)) for name, value in table.items()}
+
+    nearby = replace(case, arguments=moved(case.arguments), state=moved(case.state))
+    results = [run_case(case, "definition", precision=torch.float32), run_case(nearby, "definition")]
+    tables = [deviations(result, expected, case.dtype) for result in results]
+    return {name: max(table[name].rms for table in tables) for name in tables[0]}
+
+
+def refused(error: AtlasgenError) -> bool:
+    """True for a refusal that says which field, and why."""
+    return bool(getattr(error, "field", "")) and len(getattr(error, "reason", "")) > 10

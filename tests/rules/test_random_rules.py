@@ -1,0 +1,149 @@
+"""Random rules of the served space agree with the definition, or are refused with a reason.
+
+The first rules of the list hold every pair of field values, the rest are drawn by hypothesis with a
+fixed seed. HYPOTHESIS_PROFILE=explore looks for new ones and shrinks what fails.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from functools import lru_cache
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import atlasgen
+from atlasgen.errors import CompileError, SpecError
+from atlasgen.schedules.serve import schedule
+from atlasgen.spec import rule_from_table
+from tests.rules.compare import BACKENDS, Shape, check_random, compiled, make_case, refused
+from tests.rules.strategies import (
+    LENGTHS,
+    Drawn,
+    all_pairs,
+    calls,
+    choices,
+    drawn_calls,
+    pairs_of,
+    possible_pairs,
+    table_of,
+)
+
+COUNT = 300
+CHUNKS = 6
+# Interpreted kernels are slow: `make test` tries some rules on short calls, --full all of them.
+INTERPRETED = 40
+SECONDS = 60.0
+
+_drawn = lru_cache(drawn_calls)
+
+
+def outcome(drawn: Drawn, backend: str) -> str:
+    """Tries one drawn call: "refused", or what `check_random` says."""
+    table = table_of(drawn.fields)
+    try:
+        rule = rule_from_table(table, source="drawn.toml")
+        compiled(rule, backend)
+    except (SpecError, CompileError) as error:
+        assert refused(error), f"{table}: refused without a reason: {error}"
+        return "refused"
+    shape = Shape(B=drawn.B, T=drawn.T, H=drawn.H, K=drawn.K, V=drawn.V)
+    case = make_case(rule, shape, seed=drawn.seed, start=drawn.start)
+    splits = [(), drawn.splits] if drawn.splits else [()]
+    try:
+        return check_random(case, backend, splits)
+    except Exception as error:
+        error.add_note(f"rule: {table}\ncall: {drawn}")
+        raise
+
+
+def _tried(backend: str, drawn: list[Drawn], seconds: float) -> Counter[str]:
+    """Outcomes of all, or of those that could be tried within the time; failures together."""
+    counts: Counter[str] = Counter()
+    failed = []
+    end = time.monotonic() + seconds
+    for member in drawn:
+        if time.monotonic() > end:
+            counts["not tried"] += 1
+            continue
+        try:
+            counts[outcome(member, backend)] += 1
+        except Exception as error:
+            failed.append("\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])]))
+    print(f"{backend}: {dict(counts)}, {len(failed)} failed")
+    assert not failed, f"{len(failed)} of {len(drawn)} rules fail:\n" + "\n\n".join(failed)
+    return counts
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_rules_on_torch(chunk):
+    drawn = _drawn(COUNT, max(LENGTHS))[chunk::CHUNKS]
+    counts = _tried("torch", drawn, seconds=600.0)
+    served = len(drawn) - counts["refused"]
+    assert counts["agrees"] >= 0.8 * served and counts["grows"] <= 0.1 * served, counts
+    assert counts["refused"] <= 0.1 * len(drawn), counts
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_random_rules_interpreted(chunk):
+    drawn = _drawn(INTERPRETED, 17)[chunk::2]
+    counts = _tried("triton", drawn, seconds=SECONDS)
+    assert counts["agrees"] >= 1, counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_random_rules_all(backend, chunk):
+    drawn = _drawn(COUNT, max(LENGTHS), 3)[chunk::CHUNKS]
+    counts = _tried(backend, drawn, seconds=3600.0)
+    served = len(drawn) - counts["refused"]
+    assert counts["agrees"] >= 0.8 * served and counts["grows"] <= 0.1 * served, counts
+
+
+def test_every_pair_of_served_values_occurs_and_compiles(capsys):
+    drawn = _drawn(COUNT, max(LENGTHS))
+    seen: Counter[tuple] = Counter()
+    compiles, within, refusals = 0, 0, Counter()
+    for member in drawn:
+        rule = rule_from_table(table_of(member.fields))
+        served = member.fields["window"] != "beyond"
+        within += served
+        try:
+            schedule(rule)
+        except CompileError as error:
+            assert refused(error)
+            refusals[error.field] += 1
+            assert not served or error.field, error
+            continue
+        compiles += served
+        seen.update(pairs_of(member.fields))
+    possible = possible_pairs()
+    missing = {pair for pair in possible if not seen[pair]}
+    with capsys.disabled():
+        print(
+            f"\n{len(drawn)} random rules: {compiles} of {within} within the served fields compile, "
+            f"refused {dict(refusals)}; {len(possible) - len(missing)} of {len(possible)} pairs of "
+            f"values occur ({len(all_pairs())} rules hold them all)"
+        )
+    assert compiles >= 0.95 * within
+    assert not missing, sorted(missing)[:5]
+
+
+def test_a_window_beyond_its_block_is_refused_with_a_reason():
+    table = {"rule": "beyond", "loss": "l2", "window": 5, "block": 4}
+    with pytest.raises(CompileError) as caught:
+        atlasgen.compile(rule_from_table(table), backend="torch")
+    assert caught.value.field == "window.length" and "4" in caught.value.reason
+    atlasgen.compile(rule_from_table({**table, "loss": "dot"}), backend="torch")
+
+
+@pytest.mark.slow
+@settings(
+    max_examples=300, suppress_health_check=list(HealthCheck), deadline=None,
+    verbosity=hypothesis.Verbosity.normal,
+)  # fmt: skip
+@given(calls(max(LENGTHS), choices()))
+def test_exploring(drawn):
+    outcome(drawn, "torch")
