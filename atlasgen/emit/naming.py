@@ -67,6 +67,67 @@ def use_counts(nodes: Iterable[Node], roots: Iterable[Node]) -> Counter[Node]:
     return counts
 
 
+def wrap(text: str, indent: int) -> list[str]:
+    """A statement as lines of at most LINE characters, broken at brackets, then at operators."""
+    prefix = " " * indent
+    if len(text) + indent <= LINE:
+        return [(prefix + text).rstrip()]
+    span = _widest_call(text)
+    if span is not None:
+        opening, closing = span
+        inner = [prefix + text[: opening + 1]]
+        parts = _split(text[opening + 1 : closing], ", ")
+        for part in parts:
+            lines = wrap(part, indent + 4)
+            lines[-1] += "," if len(parts) > 1 else ""
+            inner += lines
+        return inner + wrap(text[closing:], indent)
+    left, equals, right = text.partition(" = ")
+    if not equals or not left.isidentifier():
+        terms = _split_operators(text)
+        if len(terms) == 1:
+            return [prefix + text]
+        return [line for term in terms for line in wrap(term, indent)]
+    lines = [f"{prefix}{left} = ("]
+    for term in _split_operators(right):
+        lines += wrap(term, indent + 4)
+    return [*lines, f"{prefix})"]
+
+
+def _widest_call(text: str) -> tuple[int, int] | None:
+    """Positions of the outermost brackets with the most inside."""
+    spans, stack = [], []
+    for position, character in enumerate(text):
+        if character in "([":
+            stack.append(position)
+        elif character in ")]":
+            opening = stack.pop()
+            if not stack and text[opening] == "(" and opening and text[opening - 1] not in " (":
+                spans.append((opening, position))
+    several = [span for span in spans if len(_split(text[span[0] + 1 : span[1]], ", ")) > 1]
+    return max(several or spans, key=lambda span: span[1] - span[0], default=None)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    """Split at separators outside brackets."""
+    parts, depth, begin = [], 0, 0
+    for position, character in enumerate(text):
+        depth += (character in "([") - (character in ")]")
+        if depth == 0 and text.startswith(separator, position) and position >= begin:
+            parts.append(text[begin:position])
+            begin = position + len(separator)
+    return [*parts, text[begin:]]
+
+
+def _split_operators(text: str) -> list[str]:
+    """Split before + - & * outside brackets, the loosest operator that occurs."""
+    for operator in (" & ", " + ", " - ", " * "):
+        parts = _split(text, operator)
+        if len(parts) > 1:
+            return [parts[0], *(operator[1:] + part for part in parts[1:])]
+    return [text]
+
+
 class Writer:
     """Indented lines of Python; equal right-hand sides in one scope become one variable."""
 
@@ -76,18 +137,18 @@ class Writer:
         self._known: list[dict[str, str]] = [{}]
 
     def line(self, text: str = "") -> None:
-        """One line at the current indentation."""
-        self.lines.append(("    " * self.indent + text).rstrip())
+        """One statement at the current indentation, wrapped like a formatter would."""
+        self.lines.extend(wrap(text, 4 * self.indent))
 
     def comment(self, text: str) -> None:
         """A comment, wrapped."""
         words, row = text.split(), "#"
         for word in words:
             if len(row) + len(word) + 1 + 4 * self.indent > LINE:
-                self.line(row)
+                self.lines.append("    " * self.indent + row)
                 row = "#"
             row += " " + word
-        self.line(row)
+        self.lines.append("    " * self.indent + row)
 
     def push(self, text: str) -> None:
         """Open a block: `text` ends with a colon."""

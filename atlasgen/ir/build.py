@@ -289,6 +289,14 @@ def relabel(node: Node, names: dict[str, str]) -> Node:
     return rebuild(node)
 
 
+def rename(node: Node, names: dict[str, str]) -> Node:
+    """The same rows under other axis names, without rebuilding: for gradients that meet at one tensor."""
+    if node.op == "const":
+        return node
+    dims = tuple(names.get(dim, dim) for dim in node.dims)
+    return Node("rename", (node,), dims)
+
+
 def _mentions(node: Node, names: dict[str, str]) -> bool:
     return any(key in ("row", "column", "dim") and value in names for key, value in node.attrs)
 

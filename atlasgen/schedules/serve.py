@@ -33,6 +33,35 @@ class Scheduled:
             chunk *= 2
         return chunk
 
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the tensors that the programs read, in order."""
+        program = self.forward
+        rows = program.leaves("token", "head", "position", "invariant")
+        names = dict.fromkeys(("q", "k", "v", *(leaf["name"] for leaf in rows)))
+        names |= dict.fromkeys(carry.name for carry in program.carries)
+        names.pop("anchor", None)
+        resume = ["anchor"] if any(c.name == "anchor" for c in program.captures) else []
+        resume += [f"window_{name}" for name in self.windowed]
+        return (*names, *resume, "position", "length")
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what a call returns: y, then the final states."""
+        captured = [capture.name for capture in self.forward.captures]
+        carried = [carry.name for carry in self.forward.carries]
+        return ("y", *dict.fromkeys((*carried, *captured)))
+
+    @property
+    def windowed(self) -> tuple[str, ...]:
+        """Row tensors whose last c - 1 rows the state keeps: those that sources are read from."""
+        if self.forward.window == 1:
+            return ()
+        sources = [leaf for leaf in self.forward.leaves("token") if {"s", "h"} & set(leaf.dims)]
+        found = dict.fromkeys(leaf["name"] for leaf in sources)
+        # A log decay or a step stands on a source's axis only as a factor of a row of P.
+        return tuple(name for name in found if not name.startswith("log_") and name != "lr")
+
 
 def refusals(rule: MemoryRule) -> list[tuple[str, object, str, str]]:
     """(field, value, reason, nearest) for each field that the dual form does not serve."""
@@ -119,12 +148,8 @@ def refusals(rule: MemoryRule) -> list[tuple[str, object, str, str]]:
     )
     refuse(block.write != "token", "block.write", block.write, dual, 'write = "token"')
     refuse(block.momentum != "token", "block.momentum", block.momentum, dual, 'momentum = "token"')
-    refuse(
-        block.row_scale != "none", "block.row_scale", block.row_scale, dual, 'row_scale = "none"'
-    )
-    refuse(
-        bool(rule.weights), "weights", "overrides", "a matrix memory has one weight", "no weights"
-    )
+    refuse(block.row_scale != "none", "block.row_scale", block.row_scale, dual, 'row_scale = "none"')
+    refuse(bool(rule.weights), "weights", "overrides", "a matrix memory has one weight", "no weights")
     refuse(
         rule.gradient.state != "full" or rule.gradient.inner != "full",
         "gradient",
@@ -173,9 +198,7 @@ def _refuse_optimizer(rule: MemoryRule, refuse) -> None:
     )
     linear = "the update must be linear in the gradient"
     refuse(optimizer.nesterov, "optimizer.nesterov", True, linear, "nesterov = false")
-    refuse(
-        optimizer.second.kind != "none", "optimizer.second", "second moment", linear, "no second"
-    )
+    refuse(optimizer.second.kind != "none", "optimizer.second", "second moment", linear, "no second")
     refuse(bool(optimizer.transform), "optimizer.transform", "a list", linear, "transform = []")
     refuse(optimizer.step is not None, "optimizer.step", optimizer.step, linear, "no step")
     refuse(optimizer.clip is not None, "optimizer.clip", "a norm", linear, "no clip")

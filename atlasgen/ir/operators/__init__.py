@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from atlasgen.ir.operators.base import Operator
 from atlasgen.ir.operators.contraction import Dot, Sum
-from atlasgen.ir.operators.elementwise import Add, Const, Leaf, Map, Softmax
+from atlasgen.ir.operators.elementwise import Add, Const, Leaf, Map, Rename, Softmax
 from atlasgen.ir.operators.scan import (
     AtStart,
     Cumsum,
@@ -23,6 +23,7 @@ OPERATORS: dict[str, Operator] = {
         Const(),
         Map(),
         Add(),
+        Rename(),
         Softmax(),
         Dot(),
         Sum(),

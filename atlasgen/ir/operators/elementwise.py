@@ -112,6 +112,25 @@ def _is_atom(text: str) -> bool:
     return not text.startswith("-")
 
 
+class Rename(Operator):
+    """The same rows under another axis name."""
+
+    name = "rename"
+
+    def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
+        back = dict(zip(node.dims, node.args[0].dims, strict=True))
+        return build.rename(gradient, back)
+
+    def torch(self, node: Node, args: list[str]) -> str:
+        return args[0]
+
+    def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
+        return args[0]
+
+    def flops(self, node: Node, extent: dict[str, int]) -> int:
+        return 0
+
+
 class Softmax(Operator):
     """exp(x) / sum exp(x) along `dim`."""
 
@@ -128,7 +147,7 @@ class Softmax(Operator):
         dim = node["dim"]
         lanes = tile.lanes(dim) or "True"
         lanes = tile.align(lanes, (dim,), node.dims) if lanes != "True" else lanes
-        return f"tile.softmax({args[0]}, {lanes}, {node.dims.index(dim)})"
+        return f"softmax({args[0]}, {lanes}, {node.dims.index(dim)})"
 
     def flops(self, node: Node, extent: dict[str, int]) -> int:
         return 4 * size(node.dims, extent)

@@ -1,0 +1,334 @@
+"""Print one kernel of the plan as Triton source.
+
+A kernel is straight-line code over tiles, inside at most two loops: over blocks (state and fused kernels) and
+over tiles of one walked axis (V, or the rows s of sources). A value that has the walked axis is computed
+inside the loop in which its sums are complete; a sum over the walked axis is an accumulator of that loop.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized
+from atlasgen.emit.plan import Kernel, Store
+from atlasgen.emit.triton_loads import Loads
+from atlasgen.emit.triton_memory import Memory
+from atlasgen.ir.node import Node, ordered
+from atlasgen.ir.operators import OPERATORS
+
+RESERVED = [
+    "tl",
+    "triton",
+    "block",
+    "blocks",
+    "heads",
+    "head",
+    "batch",
+    "start",
+    "first",
+    "last",
+    "row",
+    "source",
+    "halo_row",
+    "feature",
+    "value",
+    "live",
+    "is_feature",
+    "is_value",
+    "program",
+    "memory_index",
+    "slot",
+    "tokens",
+    "end",
+    "phase",
+    "open_block",
+    "step",
+    "tile",
+    "age",
+    "value_tile",
+]
+SCANS = ("decay", "decay_from_start", "decay_to_end", "decay_whole")
+ROW_DIMS = frozenset("rji")
+
+
+class KernelEmitter:
+    """Emits the statements of one kernel; implements the operators' TileContext."""
+
+    def __init__(self, kernel: Kernel, names: dict[Node, str], equations: dict[Node, str]) -> None:
+        self.kernel, self.names, self.equations = kernel, names, equations
+        self.writer = Writer()
+        self.memory = Memory(self.writer)
+        self.nodes = kernel.nodes()
+        self.walked = "V" if kernel.values == "walked" else "s" if kernel.walk_rows else None
+        self.counts = Counter(kernel.roots())
+        for node in self.nodes:
+            if node not in kernel.loaded:
+                self.counts.update(node.args)
+        self.namer = Namer(names, RESERVED)
+        self.text: dict[Node, str] = {}
+        self.loop_text: dict[Node, str] = {}
+        self.level: dict[Node, int] = {}
+        self.loads = Loads(self)
+        self._levels()
+
+    # -- walked axis ---------------------------------------------------------------------------------
+    def _levels(self) -> None:
+        """level: how many loops over the walked axis must be complete before a value is."""
+        for node in self.nodes:
+            below = [] if node in self.kernel.loaded else list(node.args)
+            level = max((self.level[argument] for argument in below), default=0)
+            if self._contracts_walked(node):
+                level += 1
+            self.level[node] = level
+
+    def _contracts_walked(self, node: Node) -> bool:
+        if self.walked is None or node in self.kernel.loaded:
+            return False
+        return node.op in ("dot", "sum") and node["dim"] == self.walked
+
+    def varies(self, node: Node) -> bool:
+        """True if the value has the walked axis: it exists only inside a loop over it."""
+        return self.walked is not None and self.walked in node.dims
+
+    # -- TileContext ---------------------------------------------------------------------------------
+    def align(self, text: str, dims: tuple[str, ...], target: tuple[str, ...]) -> str:
+        """Index a tile so that it broadcasts against `target`."""
+        if dims == target or not dims:
+            return text
+        entries = ", ".join(":" if dim in dims else "None" for dim in target)
+        return f"{text}[{entries}]"
+
+    def position(self, dim: str) -> str:
+        """The vector of row positions of an axis."""
+        if dim == "h":
+            return "halo_row"
+        return "source" if dim == "s" and self.walked == "s" else "row"
+
+    def lanes(self, dim: str) -> str | None:
+        """The mask of real lanes."""
+        return {"K": "is_feature", "V": "is_value"}.get(dim)
+
+    def product(self, node: Node, args: list[str]) -> str:
+        """tl.dot where both arguments are matrices, a broadcast sum else."""
+        left, right = node.args
+        dim = node["dim"]
+        free = [d for d in left.dims if d not in right.dims], [d for d in right.dims if d not in left.dims]
+        if len(left.dims) == len(right.dims) == 2 and free[0] and free[1]:
+            pairs = [(args[0], left), (args[1], right)]
+            if node.dims != (free[0][0], free[1][0]):
+                pairs.reverse()
+            (a, first), (b, second) = pairs
+            a = f"{a}.to(DOT)" if first.dims[1] == dim else f"tl.trans({a}.to(DOT))"
+            b = f"{b}.to(DOT)" if second.dims[0] == dim else f"tl.trans({b}.to(DOT))"
+            return f"tl.dot({a}, {b}, input_precision=PRECISION)"
+        every = ordered(left.dims + right.dims)
+        a, b = (self.align(text, arg.dims, every) for text, arg in zip(args, node.args, strict=True))
+        return f"tl.sum({a} * {b}, {every.index(dim)})"
+
+    # -- statements ----------------------------------------------------------------------------------
+    def operand(self, node: Node) -> str:
+        """The text of a value, emitting what it needs; inside a loop, loop values come first."""
+        if node.op == "const":
+            return repr(node["value"])
+        if node in self.loop_text:
+            return self.loop_text[node]
+        if node in self.text:
+            return self.text[node]
+        text = self.loads.load(node) if self._is_load(node) else self._compute(node)
+        table = self.loop_text if self.varies(node) else self.text
+        if text.isidentifier():  # a load that was written as statements, or a renaming
+            table[node] = text
+            return text
+        if node.op != "leaf" and self._inlines(node, text):
+            table[node] = parenthesized(text)
+            return table[node]
+        table[node] = self.assign(node, text)
+        return table[node]
+
+    def _is_load(self, node: Node) -> bool:
+        return node.op in ("leaf", "expand_age") or node in self.kernel.loaded
+
+    def _compute(self, node: Node) -> str:
+        if node.op in SCANS:
+            args = self._scan_arguments(node)
+        else:
+            args = [self.operand(argument) for argument in node.args]
+        text = OPERATORS[node.op].triton(node, args, self)
+        for dim in ("K", "V"):
+            if dim in node.dims and not self._clean(node, dim):
+                lanes = self.align(self.lanes(dim) or "", (dim,), node.dims)
+                text = f"tl.where({lanes}, {text}, 0.0)"
+        return text
+
+    def _clean(self, node: Node, dim: str) -> bool:
+        return dim in (node.get("row"), node.get("column")) or OPERATORS[node.op].keeps_zero(node, dim)
+
+    def _scan_arguments(self, node: Node) -> list[str]:
+        """Running sums of a log decay without its resets, their running count, and both before summing."""
+        log = self.operand(node.args[0])
+        base = log if log.isidentifier() else "log"
+        reset = self._shared(f"({log} < -80.0).to(tl.float32)", f"{base}_reset")
+        clean = self._shared(f"tl.where({log} < -80.0, 0.0, {log})", f"{base}_clean")
+        total = self._shared(f"tl.cumsum({clean}, 0)", f"{base}_sum")
+        count = self._shared(f"tl.cumsum({reset}, 0)", f"{base}_resets")
+        return [total, count, clean, reset]
+
+    def _shared(self, text: str, name: str) -> str:
+        known = self.writer.known(text)
+        if known is None:
+            known = self.namer.fresh(name)
+            self.writer.line(f"{known} = {text}")
+            self.writer.remember(text, known)
+        return known
+
+    def _inlines(self, node: Node, text: str) -> bool:
+        if node in self.names or node.op in ("dot", *SCANS) or self._is_load(node):
+            return False
+        return self.counts[node] == 1 and len(text) <= INLINE
+
+    def assign(self, node: Node, text: str) -> str:
+        """A statement `name = text`, or the variable that already holds it."""
+        known = self.writer.known(text)
+        if known is not None:
+            return known
+        if node in self.equations:
+            self.writer.comment(self.equations[node])
+        name = self.namer.name(node, self._fallback(node))
+        self.writer.line(f"{name} = {text}")
+        self.writer.remember(text, name)
+        return name
+
+    def _fallback(self, node: Node) -> str:
+        if node in self.kernel.loaded:
+            return self.kernel.loaded[node].removesuffix("_blocks").removeprefix("gate_")
+        if node.op == "leaf":
+            return node["name"] + ("_halo" if node.get("segment") == "halo" else "")
+        return fallback(node)
+
+    def assign_text(self, text: str, name: str) -> str:
+        """A statement that is not a node's own value, shared like one."""
+        return self._shared(text, name)
+
+    # -- body ----------------------------------------------------------------------------------------
+    def emit_block(self) -> None:
+        """All statements of one block: values, loops over the walked axis, stores."""
+        last = max(self.level.values(), default=0)
+        stores = [store for store in self.kernel.stores if not has_ages(store.node)]
+        for level in range(last + 1):
+            for store in stores:
+                if not self.varies(store.node) and self.level[store.node] == level:
+                    self.loads.store(store, self.operand(store.node))
+            varying = [s for s in stores if self.varies(s.node) and self.level[s.node] == level]
+            self._walk(level, varying)
+        for store in self.kernel.stores:
+            if has_ages(store.node):
+                self.loads.store_by_age(store)
+
+    def _walk(self, level: int, stores: list[Store]) -> None:
+        """The loop after which sums of level + 1 are complete; it also stores what has the axis."""
+        sums = [n for n in self.nodes if self._contracts_walked(n) and self.level[n] == level + 1]
+        if not sums and not stores:
+            return
+        merged = self._merge_sums(sums, level)
+        for node in merged:
+            self.text[node] = self._start_sum(node, merged[node])
+        self._prepare([part for parts in merged.values() for _, part in parts], stores)
+        self._open_loop()
+        for node, parts in merged.items():
+            for sign, part in parts:
+                self._accumulate(self.text[node], sign, part)
+        for store in stores:
+            self.loads.store(store, self.operand(store.node))
+        self._close_loop()
+
+    def _prepare(self, sums: list[Node], stores: list[Store]) -> None:
+        """Emit, before the loop, what the loop needs and does not change in it."""
+        stack = [argument for node in sums for argument in node.args]
+        stack += [store.node for store in stores]
+        seen: set[Node] = set()
+        outside: list[Node] = []
+        while stack:
+            node = stack.pop()
+            if node in seen:
+                continue
+            seen.add(node)
+            if not self.varies(node):
+                outside.append(node)
+            elif node not in self.kernel.loaded:
+                stack.extend(node.args)
+        for node in sorted(outside, key=lambda entry: entry.order):
+            self.operand(node)
+
+    def _merge_sums(self, sums: list[Node], level: int) -> dict[Node, list[tuple[int, Node]]]:
+        """Accumulators: a sum alone, or an `add` whose other terms are complete before the loop."""
+        merged: dict[Node, list[tuple[int, Node]]] = {}
+        taken: set[Node] = set()
+        for node in self.nodes:
+            if node.op != "add" or node in self.kernel.loaded or self.varies(node):
+                continue
+            signed = list(zip(node["signs"], node.args, strict=True))
+            parts = [(s, a) for s, a in signed if a in sums and self.counts[a] == 1]
+            others = [a for _, a in signed if (a not in sums or self.counts[a] != 1)]
+            if parts and all(self.level[other] <= level for other in others):
+                merged[node] = parts
+                taken.update(part for _, part in parts)
+        merged |= {node: [(1, node)] for node in sums if node not in taken}
+        return merged
+
+    def _start_sum(self, node: Node, parts: list[tuple[int, Node]]) -> str:
+        inside = {part for _, part in parts}
+        name = self.namer.name(node, fallback(node))
+        zero = self.zeros(node.dims)
+        text = zero
+        if node.op == "add" and node not in inside:
+            rest = [(s, a) for s, a in zip(node["signs"], node.args, strict=True) if a not in inside]
+            terms = [(s, self.align(self.operand(a), a.dims, node.dims)) for s, a in rest]
+            text = "".join((" + " if s > 0 else " - ") + t for s, t in terms)
+            text = text[3:] if text.startswith(" + ") else f"-{text[3:]}" if text else zero
+            if rest and not any(a.dims == node.dims for _, a in rest):
+                text = f"{zero} + {text}"
+        if node in self.equations:
+            self.writer.comment(self.equations[node])
+        self.writer.line(f"{name} = {text}")
+        return name
+
+    def zeros(self, dims: tuple[str, ...]) -> str:
+        """A zero tile; a scalar for no axes."""
+        if not dims:
+            return "0.0"
+        return f"tl.zeros([{', '.join(self.loads.tile_size(dim) for dim in dims)}], dtype=tl.float32)"
+
+    def _accumulate(self, name: str, sign: int, node: Node) -> None:
+        args = [self.operand(argument) for argument in node.args]
+        if sign < 0 and node.op == "dot":
+            args[0] = f"(-{args[0]})"
+            sign = 1
+        text = OPERATORS[node.op].triton(node, args, self)
+        self.writer.line(f"{name} {'+' if sign > 0 else '-'}= {text}")
+
+    def _open_loop(self) -> None:
+        if self.walked == "V":
+            self.writer.push("for value_start in range(0, V, BLOCK_V):")
+            self.writer.line("value = value_start + tl.arange(0, BLOCK_V)")
+            self.writer.line("is_value = value < V")
+        else:
+            self.writer.push("for row_start in range(0, ROWS, TILE_ROWS):")
+            self.writer.line("source = row_start + tl.arange(0, TILE_ROWS)")
+            self.writer.line("is_source = (source >= first) & (source < last)")
+            if self.loads.windowed:
+                self.writer.line("is_held_source = (source < first) & (source >= first - HELD)")
+        self._outer_bases = set(self.memory.bases)
+
+    def _close_loop(self) -> None:
+        self.writer.pop()
+        self.loop_text.clear()
+        self.memory.bases &= self._outer_bases
+
+
+def has_ages(node: Node) -> bool:
+    """True if a stored value is a function of the age inside the window."""
+    if node.op == "collect_age":
+        return True
+    return node.op in ("add", "map", "rename", "sum") and any(
+        "c" in argument.dims and has_ages(argument) for argument in node.args
+    )

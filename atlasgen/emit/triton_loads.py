@@ -1,0 +1,244 @@
+"""How an emitted kernel reads leaves and stored values, and how it writes its results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from atlasgen.emit.plan import Store
+from atlasgen.ir.node import Node
+from atlasgen.ir.operators import OPERATORS
+
+if TYPE_CHECKING:
+    from atlasgen.emit.triton_kernel import KernelEmitter
+
+TILE = {"r": "BLOCK_ROWS", "j": "BLOCK_ROWS", "i": "BLOCK_ROWS", "h": "BLOCK_HALO", "K": "BLOCK_K",
+        "V": "BLOCK_V", "c": "BLOCK_AGES"}  # fmt: skip
+
+
+class Loads:
+    """Loads and stores of one kernel."""
+
+    def __init__(self, emitter: KernelEmitter) -> None:
+        self.emitter = emitter
+        self.memory = emitter.memory
+        self.writer = emitter.writer
+        self.windowed: frozenset[str] = frozenset()
+
+    # -- axes ----------------------------------------------------------------------------------------
+    def tile_size(self, dim: str) -> str:
+        """The tile's extent along an axis."""
+        if dim == "s":
+            return "TILE_ROWS" if self.emitter.walked == "s" else "BLOCK_ROWS"
+        return TILE[dim]
+
+    def lane(self, dim: str) -> str:
+        """The index vector of an axis."""
+        if dim == "h":
+            return "(halo_row + HALO)"
+        if dim in ("K", "V", "c"):
+            return {"K": "feature", "V": "value", "c": "age_lane"}[dim]
+        return self.emitter.position(dim)
+
+    def real(self, dim: str) -> str:
+        """The condition under which a lane lies inside the extent."""
+        if dim == "h":
+            return "(halo_row < 0)"
+        if dim in ("K", "V"):
+            return {"K": "is_feature", "V": "is_value"}[dim]
+        if dim == "c":
+            return "(age_lane < WINDOW)"
+        return f"({self.emitter.position(dim)} < ROWS)"
+
+    def mask(self, dims: tuple[str, ...], first: str | None = None) -> str:
+        """The mask of a tile; `first` replaces the condition of the first axis."""
+        conditions = [self.real(dim) for dim in dims]
+        if first is not None:
+            conditions[0] = first
+        if len(dims) == 1:
+            return conditions[0].strip("()") if " & " not in conditions[0] else conditions[0]
+        return f"{conditions[0]}[:, None] & {conditions[1]}[None, :]"
+
+    def _row_mask(self, dim: str, held: bool = False) -> str:
+        kind = "halo" if dim == "h" else "source" if self.emitter.position(dim) == "source" else "row"
+        if held:
+            return {"halo": "is_held_halo", "source": "is_held_source", "row": "is_held"}[kind]
+        return {"halo": "is_halo", "source": "is_source", "row": "live"}[kind]
+
+    # -- loads ---------------------------------------------------------------------------------------
+    def load(self, node: Node) -> str:
+        """The text that reads a node (statements that it needs are written)."""
+        if node in self.emitter.kernel.loaded:
+            buffer = self.emitter.kernel.loaded[node]
+            lanes = [self.lane(dim) for dim in node.dims]
+            address = self.memory.block_address(buffer, node.dims, lanes)
+            if not node.dims:
+                return f"tl.load({address})"
+            return f"tl.load({address}, mask={self.mask(node.dims)}, other=0.0)"
+        if node.op == "expand_age":
+            return self._load_ages(node)
+        kind = node["kind"]
+        if kind in ("token", "token_gradient"):
+            return self._load_rows(node)
+        if kind == "host":
+            return self.memory.argument(node["name"], "number", node["name"])
+        if kind == "head":
+            pointer = self.memory.argument(f"{node['name']}_pointer", "head", node["name"])
+            return f"tl.load({pointer} + head).to(tl.float32)"
+        if kind == "position":
+            pointer = self.memory.argument(f"{node['name']}_pointer", "table", node["name"])
+            address = f"{pointer} + head * WINDOW + age_lane"
+            return f"tl.load({address}, mask=age_lane < WINDOW, other=0.0).to(tl.float32)"
+        if kind == "live":
+            return f"{self._row_mask(node.dims[0])}.to(tl.float32)"
+        if kind == "exists":
+            return f"{self._exists(node.dims[0])}.to(tl.float32)"
+        if kind in ("invariant", "capture_gradient"):
+            return self._load_state(node, kind)
+        raise ValueError(f"leaf {node} of kind {kind} is not loadable in {self.emitter.kernel.name}")
+
+    def _exists(self, dim: str) -> str:
+        if dim == "h":
+            return "((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0)))"
+        row = self.emitter.position(dim)
+        return f"(({row} >= first - seen) & ({row} < last))"
+
+    def _load_state(self, node: Node, kind: str) -> str:
+        lanes = [self.lane(dim) for dim in node.dims]
+        mask = self.mask(node.dims)
+        if kind == "capture_gradient":
+            self.memory.flag("GRAD_FINAL")
+            address = self.memory.state_address(f"{node['name']}_final", node.dims, lanes)
+            name = self.emitter.namer.name(node, node["name"])
+            self.writer.line(f"{name} = {self.emitter.zeros(node.dims)}")
+            self.writer.push("if GRAD_FINAL:")
+            self.writer.push("if block == open_block:")
+            self.writer.line(f"{name} += tl.load({address}, mask={mask}, other=0.0)")
+            self.writer.pop()
+            self.writer.pop()
+            return name
+        address = self.memory.state_address(node["name"], node.dims, lanes)
+        text = f"tl.load({address}, mask={mask}, other=0.0)"
+        if node["name"] == "anchor":
+            self.memory.flag("RESUME")
+            return f"{text} if RESUME else 0.0"
+        return text
+
+    def _load_rows(self, node: Node) -> str:
+        """Rows of a token tensor; in a resumed call the window's rows of earlier calls too."""
+        row_dim = node.dims[0]
+        lane = self.lane(node.dims[1]) if len(node.dims) > 1 else None
+        position = self.emitter.position(row_dim)
+        address = self.memory.row_address(node["name"], position, lane)
+        mask = self.mask(node.dims, self._row_mask(row_dim))
+        text = f"tl.load({address}, mask={mask}, other=0.0).to(tl.float32)"
+        if node["name"] not in self.windowed or row_dim not in ("s", "h"):
+            return text
+        self.memory.flag("RESUME")
+        name = self.emitter.namer.name(node, node["name"] + ("_halo" if row_dim == "h" else ""))
+        self.writer.line(f"{name} = {text}")
+        size = {"K": "K", "V": "V"}.get(node.dims[1]) if len(node.dims) > 1 else None
+        held = self.mask(node.dims, self._row_mask(row_dim, held=True))
+        self.writer.push("if RESUME:")
+        address = self.memory.window_address(f"window_{node['name']}", position, lane, size)
+        self.writer.line(f"{name} += tl.load({address}, mask={held}, other=0.0)")
+        self.writer.pop()
+        self.memory.bases.discard(f"window_{node['name']}_base")
+        return name
+
+    def _load_ages(self, node: Node) -> str:
+        """A gate by age, read at the age of each pair of reader and source."""
+        (gate,) = node.args
+        row, column = node["row"], node["column"]
+        rows = self.emitter.align(self.emitter.position(row), (row,), node.dims)
+        columns = self.emitter.align(self.emitter.position(column), (column,), node.dims)
+        age = self.emitter.assign_text(f"{rows} - {columns}", "age_of")
+        mask = f"({age} >= 0) & ({age} < WINDOW)"
+        if gate["kind"] == "position":
+            pointer = self.memory.argument(f"{gate['name']}_pointer", "table", gate["name"])
+            return f"tl.load({pointer} + head * WINDOW + {age}, mask={mask}, other=0.0).to(tl.float32)"
+        base = self.memory.rows_base(gate["name"])
+        address = f"{base} + {rows} * {gate['name']}_row + {age}"
+        live = self.emitter.align(self._row_mask(row), (row,), node.dims)
+        return f"tl.load({address}, mask={live} & {mask}, other=0.0).to(tl.float32)"
+
+    # -- stores --------------------------------------------------------------------------------------
+    def store(self, store: Store, text: str) -> None:
+        """Write a value to its buffer."""
+        node, axes = store.node, store.axes
+        value = self.emitter.align(text, node.dims, axes) if node.op != "const" else text
+        lanes = [self.lane(dim) for dim in axes]
+        opened = self._once(axes)
+        if store.place == "rows":
+            self._store_rows(store, value, lanes)
+        else:
+            address = self.memory.block_address(store.target, axes, lanes)
+            mask = f", mask={self.mask(axes)}" if axes else ""
+            self.writer.line(f"tl.store({address}, {value}{mask})")
+        if opened:
+            self.writer.pop()
+
+    def _once(self, axes: tuple[str, ...]) -> bool:
+        """Where programs share a block by tiles of V, only the first writes what has no V."""
+        shared = self.emitter.kernel.values == "parallel" and "V" not in axes
+        if shared:
+            self.writer.push("if value_tile == 0:")
+        return shared
+
+    def _store_rows(self, store: Store, value: str, lanes: list[str]) -> None:
+        lane = lanes[1] if len(lanes) > 1 else None
+        address = self.memory.row_address(store.target, lanes[0], lane)
+        mask = self.mask(store.axes, self._row_mask(store.axes[0]))
+        self.writer.line(f"tl.store({address}, {value}, mask={mask})")
+        if store.window:
+            self.memory.flag("RESUME")
+            size = {"K": "K", "V": "V"}.get(store.axes[1]) if len(store.axes) > 1 else None
+            self.writer.push("if RESUME:")
+            name = f"d_window_{store.target.removeprefix('d_')}"
+            address = self.memory.window_address(name, lanes[0], lane, size)
+            held = self.mask(store.axes, self._row_mask(store.axes[0], held=True))
+            self.writer.line(f"tl.store({address}, {value}, mask={held})")
+            self.writer.pop()
+            self.memory.bases.discard(f"{name}_base")
+
+    def store_by_age(self, store: Store) -> None:
+        """Write a gradient [row, c] or [c] age by age: sums along the diagonals of matrices."""
+        matrices = [n for n in self.emitter.nodes if n.op == "collect_age"]
+        for node in matrices:
+            self.emitter.operand(node.args[0])
+        opened = self._once(store.axes)
+        self.writer.push("for age in range(0, WINDOW):")
+        value = self._at_age(store.node)
+        if store.place == "rows":
+            base = self.memory.rows_base(store.target)
+            row = self.lane(store.axes[0])
+            address = f"{base} + {row} * {store.target}_row + age"
+            self.writer.line(f"tl.store({address}, {value}, mask={self._row_mask(store.axes[0])})")
+        else:
+            pointer = self.memory.argument(f"{store.target}_pointer", "blocks", store.target)
+            self.writer.line(f"tl.store({pointer} + slot * WINDOW + age, {value})")
+        self.writer.pop()
+        if opened:
+            self.writer.pop()
+
+    def _at_age(self, node: Node) -> str:
+        """The value of a gradient by age, for the loop's `age`."""
+        emitter = self.emitter
+        if node.op == "collect_age":
+            (matrix,) = node.args
+            row, column = node["row"], node["column"]
+            rows = emitter.align(emitter.position(row), (row,), matrix.dims)
+            columns = emitter.align(emitter.position(column), (column,), matrix.dims)
+            axis = matrix.dims.index(column)
+            text = f"tl.where({rows} - {columns} == age, {emitter.text[matrix]}, 0.0)"
+            return f"tl.sum({text}, {axis})"
+        if "c" not in node.dims and node in emitter.text:
+            return emitter.text[node]
+        args = [self._at_age(a) if has_c(a) else emitter.operand(a) for a in node.args]
+        if node.op == "sum":
+            return f"tl.sum({args[0]}, 0)"
+        return f"({OPERATORS[node.op].triton(node, args, emitter)})"
+
+
+def has_c(node: Node) -> bool:
+    """True if the value has an entry per age."""
+    return "c" in node.dims

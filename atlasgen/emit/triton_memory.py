@@ -1,0 +1,100 @@
+"""Addresses, loads and stores of emitted Triton kernels, and the arguments they need.
+
+Token tensors are [B, T, H, ...] with any strides but a contiguous last axis; block buffers are contiguous
+[B*H, N, ...], states contiguous [B, H, ...]. Offsets of sequences, heads and blocks are int64 scalars; only
+offsets inside a block are int32 vectors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from atlasgen.emit.naming import Writer
+
+EXTENT = {"r": "ROWS", "j": "ROWS", "i": "ROWS", "s": "ROWS", "h": "HALO", "K": "K", "V": "V", "c": "WINDOW"}
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One parameter of a kernel.
+
+    kind: "rows" (token tensor, with three strides), "blocks", "state", "window", "head", "table" (per head
+    and age), "sequence" (int64 per sequence), "number" or "constant".
+    """
+
+    name: str
+    kind: str
+    tensor: str
+
+
+class Memory:
+    """Builds address text and collects the kernel's arguments."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.arguments: dict[str, Argument] = {}
+        self.flags: dict[str, None] = {}
+        self.bases: set[str] = set()
+
+    def argument(self, name: str, kind: str, tensor: str) -> str:
+        """Register an argument and return its name."""
+        self.arguments.setdefault(name, Argument(name, kind, tensor))
+        return name
+
+    def flag(self, name: str) -> str:
+        """Register a compile-time flag and return its name."""
+        self.flags.setdefault(name, None)
+        return name
+
+    # -- rows of token tensors -----------------------------------------------------------------------
+    def rows_base(self, tensor: str) -> str:
+        """Pointer to the block's first row of a token tensor, written once per block."""
+        pointer = self.argument(f"{tensor}_pointer", "rows", tensor)
+        for axis in ("batch", "row", "head"):
+            self.argument(f"{tensor}_{axis}", "stride", tensor)
+        base = f"{tensor}_block"
+        if base not in self.bases:
+            self.bases.add(base)
+            offset = f"batch * {tensor}_batch + head * {tensor}_head + start * {tensor}_row"
+            self.writer.line(f"{base} = {pointer} + {offset}")
+        return base
+
+    def row_address(self, tensor: str, row: str, lane: str | None) -> str:
+        """Address text of rows (and lanes) of a token tensor."""
+        base = self.rows_base(tensor)
+        if lane is None:
+            return f"{base} + {row} * {tensor}_row"
+        return f"{base} + {row}[:, None] * {tensor}_row + {lane}[None, :]"
+
+    def window_address(self, tensor: str, row: str, lane: str | None, size: str | None) -> str:
+        """Address text of rows of earlier calls: a contiguous [B, HELD, H, ...] tensor."""
+        pointer = self.argument(f"{tensor}_pointer", "window", tensor)
+        width = f" * {size}" if size else ""
+        base = f"{tensor}_base"
+        if base not in self.bases:
+            self.bases.add(base)
+            head = f"(batch * HELD * heads + head){width}"
+            self.writer.line(f"{base} = {pointer} + {head} + (start + HELD) * heads{width}")
+        if lane is None:
+            return f"{base} + {row} * heads"
+        return f"{base} + {row}[:, None] * (heads * {size}) + {lane}[None, :]"
+
+    # -- buffers -------------------------------------------------------------------------------------
+    def block_address(self, buffer: str, dims: tuple[str, ...], lanes: list[str]) -> str:
+        """Address text in a contiguous [B*H, N, *dims] buffer."""
+        pointer = self.argument(f"{buffer}_pointer", "blocks", buffer)
+        return f"{pointer} + {self._inner('slot', dims, lanes)}"
+
+    def state_address(self, name: str, dims: tuple[str, ...], lanes: list[str]) -> str:
+        """Address text in a contiguous [B, H, *dims] state."""
+        pointer = self.argument(f"{name}_pointer", "state", name)
+        return f"{pointer} + {self._inner('memory_index', dims, lanes)}"
+
+    def _inner(self, slot: str, dims: tuple[str, ...], lanes: list[str]) -> str:
+        if not dims:
+            return slot
+        size = " * ".join(EXTENT[dim] for dim in dims)
+        if len(dims) == 1:
+            return f"{slot} * {size} + {lanes[0]}"
+        first, second = lanes
+        return f"{slot} * ({size}) + {first}[:, None] * {EXTENT[dims[1]]} + {second}[None, :]"

@@ -1,0 +1,338 @@
+"""Assemble emitted kernels into one readable Python module."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+
+from atlasgen.emit import tile_library
+from atlasgen.emit.naming import LINE
+from atlasgen.emit.plan import Kernel, Plan, Structure, make_plan
+from atlasgen.emit.triton_kernel import KernelEmitter
+from atlasgen.emit.triton_memory import Argument
+from atlasgen.ir.node import Node
+from atlasgen.ir.program import Carry
+from atlasgen.schedules.serve import Scheduled
+
+GENERATOR = "1"
+CONSTANTS = {
+    "ROWS": "tokens per block",
+    "HALO": "rows before a block that its windows reach",
+    "HELD": "rows that the state keeps of earlier calls",
+    "WINDOW": "tokens per window",
+}
+
+
+@dataclass(frozen=True)
+class EmittedKernel:
+    """The text of a kernel and its parameters, in order; `flags` and `constants` are tl.constexpr."""
+
+    kernel: Kernel
+    text: str
+    arguments: tuple[Argument, ...]
+    flags: tuple[str, ...]
+    constants: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class EmittedModule:
+    """A module of kernels under one structure."""
+
+    plan: Plan
+    source: str
+    kernels: dict[str, EmittedKernel]
+
+
+class FunctionEmitter:
+    """Writes the whole function of one kernel."""
+
+    def __init__(self, scheduled: Scheduled, kernel: Kernel) -> None:
+        self.scheduled, self.kernel = scheduled, kernel
+        program, backward = scheduled.forward, scheduled.backward
+        self.program = program
+        names = {**backward.names, **program.names}
+        self.emitter = KernelEmitter(kernel, names, program.equations)
+        self.emitter.loads.windowed = frozenset(scheduled.windowed)
+        self.writer, self.memory = self.emitter.writer, self.emitter.memory
+
+    def emit(self) -> EmittedKernel:
+        """The kernel's text."""
+        self._preamble()
+        if self.kernel.loop == "grid":
+            self._block_scalars()
+            self.emitter.emit_block()
+        else:
+            self._walk_blocks()
+        body = self.writer.text()
+        arguments = tuple(sorted(self.memory.arguments.values(), key=_argument_order))
+        code = "\n".join(line.partition("#")[0] for line in body.splitlines())
+        constants = tuple(sorted(set(re.findall(r"\b[A-Z][A-Z_]*\b", code)) - set(self.memory.flags)))
+        flags = tuple(sorted(self.memory.flags))
+        text = self._signature(arguments, flags, constants) + self._documentation() + body
+        return EmittedKernel(self.kernel, text, arguments, flags, constants)
+
+    def _documentation(self) -> str:
+        return f'    """{self.kernel.doc}"""\n'
+
+    def _signature(
+        self, arguments: tuple[Argument, ...], flags: tuple[str, ...], constants: tuple[str, ...]
+    ) -> str:
+        sizes = ("tokens", "heads", "blocks")
+        lines = ['@triton.jit(do_not_specialize=["tokens", "blocks"])', f"def {self.kernel.name}("]
+        row = "   "
+        plain = [argument.name for argument in arguments] + list(sizes)
+        for name in plain:
+            if len(row) + len(name) + 2 > LINE:
+                lines.append(row)
+                row = "   "
+            row += f" {name},"
+        lines.append(row)
+        lines += [f"    {name}: tl.constexpr," for name in (*flags, *constants)]
+        return "\n".join(lines) + "\n):\n"
+
+    # -- program and axes ----------------------------------------------------------------------------
+    def _preamble(self) -> None:
+        write, values = self.writer.line, self.kernel.values
+        write("program = tl.program_id(0)")
+        if values == "parallel":
+            write("value_tile = program % tl.cdiv(V, BLOCK_V)")
+            write("program = program // tl.cdiv(V, BLOCK_V)")
+        if self.kernel.loop == "grid":
+            write("block = program % blocks")
+            write("memory_index = tl.cast(program // blocks, tl.int64)")
+        else:
+            write("memory_index = tl.cast(program, tl.int64)")
+        write("batch = memory_index // heads")
+        write("head = memory_index % heads")
+        write("row = tl.arange(0, BLOCK_ROWS)")
+        dims = self._dims()
+        if "h" in dims:
+            write("halo_row = tl.arange(0, BLOCK_HALO)")
+            write("halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block")
+        if "K" in dims:
+            write("feature = tl.arange(0, BLOCK_K)")
+            write("is_feature = feature < K")
+        if "c" in dims:
+            write("age_lane = tl.arange(0, BLOCK_AGES)")
+        if values == "parallel":
+            write("value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)")
+            write("is_value = value < V")
+        elif values == "whole":
+            write("value = tl.arange(0, BLOCK_V)")
+            write("is_value = value < V")
+        self._sequence()
+
+    def _dims(self) -> set[str]:
+        dims = {dim for node in self.emitter.nodes for dim in node.dims}
+        return dims | {dim for store in self.kernel.stores for dim in store.axes}
+
+    def _sequence(self) -> None:
+        """How many tokens this sequence has and where in its block the call begins."""
+        write, memory = self.writer.line, self.memory
+        memory.argument("length_pointer", "sequence", "length")
+        memory.argument("position_pointer", "sequence", "position")
+        memory.flag("HAS_LENGTH")
+        memory.flag("RESUME")
+        write("end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens")
+        write("position = tl.load(position_pointer + batch) if RESUME else 0")
+        aligned = self.program.block is not None
+        write("phase = position % ROWS" if aligned else "phase = 0")
+        if self.program.window > 1:
+            write("seen = tl.minimum(position, HELD)  # rows of the window that hold tokens")
+        if self.program.captures and self.kernel.loop != "grid":
+            write("# the block that is still open after the call")
+            write("open_block = tl.cast((phase + end) // ROWS, tl.int64)")
+
+    def _block_scalars(self) -> None:
+        """Where this block lies in the sequence, and which of its rows hold tokens."""
+        write, dims = self.writer.line, self._dims()
+        write("slot = memory_index * blocks + block")
+        write("start = tl.cast(block, tl.int64) * ROWS - phase")
+        write("first = tl.cast(tl.maximum(-start, 0), tl.int32)")
+        write("last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)")
+        write("live = (row >= first) & (row < last)")
+        held = bool(self.emitter.loads.windowed)
+        if held:
+            write("is_held = (row < first) & (row >= first - HELD)")
+        if "h" in dims:
+            write("earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)")
+            write("is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))")
+            if held:
+                write("is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)")
+        self.memory.bases.clear()
+        for node in self.emitter.nodes:
+            if node.op == "leaf" and node["kind"] in ("token", "token_gradient"):
+                if node not in self.kernel.loaded:
+                    self.memory.rows_base(node["name"])
+
+    # -- the loop over blocks ------------------------------------------------------------------------
+    def _walk_blocks(self) -> None:
+        kernel, write = self.kernel, self.writer.line
+        for node in self.emitter.nodes:
+            if node.op == "leaf" and node["kind"] in ("head", "invariant", "host"):
+                self.emitter.operand(node)
+        names = {carry: self._initial(carry) for carry in kernel.carries}
+        sums = self._sums()
+        if kernel.loop == "forward":
+            self.writer.push("for block in range(0, blocks):")
+        else:
+            self.writer.push("for step in range(0, blocks):")
+            write("block = blocks - 1 - step")
+        self._block_scalars()
+        for carry, name in names.items():
+            self.emitter.text[carry.leaf] = name
+            self._checkpoint(carry, name)
+        self.emitter.emit_block()
+        self._capture()
+        self._collect(sums)
+        following = [self._next(carry) for carry in kernel.carries]
+        for name, value in zip(names.values(), following, strict=True):
+            if name != value:
+                write(f"{name} = {value}")
+        self.writer.pop()
+        self._finish(names, sums)
+
+    def _state(self, name: str, dims: tuple[str, ...]) -> tuple[str, str]:
+        loads = self.emitter.loads
+        lanes = [loads.lane(dim) for dim in dims]
+        return self.memory.state_address(name, dims, lanes), loads.mask(dims)
+
+    def _initial(self, carry: Carry) -> str:
+        """The carry before the first block of the loop."""
+        reverse = self.kernel.loop == "reverse"
+        name = self.emitter.namer.name(carry.leaf, carry.leaf["name"])
+        flag = self.memory.flag("GRAD_FINAL" if reverse else "HAS_INITIAL")
+        source = f"{carry.name}_final" if reverse else carry.name
+        address, mask = self._state(source, carry.leaf.dims)
+        self.writer.line(f"{name} = {self.emitter.zeros(carry.leaf.dims)}")
+        self.writer.push(f"if {flag}:")
+        if not (reverse and self._is_captured(carry.name.removeprefix("d_"))):
+            self.writer.line(f"{name} += tl.load({address}, mask={mask}, other=0.0)")
+        for capture in self.program.captures if reverse else ():
+            if f"d_{capture.carry}" == carry.name:
+                address, mask = self._state(f"d_{capture.name}_final", carry.leaf.dims)
+                self.writer.push("if open_block >= blocks:")
+                self.writer.line(f"{name} += tl.load({address}, mask={mask}, other=0.0)")
+                self.writer.pop()
+        self.writer.pop()
+        return name
+
+    def _is_captured(self, carry: str) -> bool:
+        """True if the final value that callers see is a capture of the same name."""
+        return any(capture.name == carry for capture in self.program.captures)
+
+    def _checkpoint(self, carry: Carry, name: str) -> None:
+        if not self.kernel.checkpoint:
+            return
+        reverse = self.kernel.loop == "reverse"
+        buffer = f"{carry.leaf['name']}_blocks" if reverse else f"{carry.name}_blocks"
+        loads, dims = self.emitter.loads, carry.leaf.dims
+        address = self.memory.block_address(buffer, dims, [loads.lane(dim) for dim in dims])
+        if not reverse:
+            self.writer.push(f"if {self.memory.flag('SAVE')}:")
+        opened = loads._once(dims)
+        self.writer.line(f"tl.store({address}, {name}, mask={loads.mask(dims)})")
+        for _ in range(int(opened) + int(not reverse)):
+            self.writer.pop()
+
+    def _next(self, carry: Carry) -> str:
+        if carry.next.op == "const":
+            return self.emitter.zeros(carry.leaf.dims)
+        text = self.emitter.operand(carry.next)
+        return text
+
+    def _capture(self) -> None:
+        for name, node, _ in self.kernel.captures:
+            text = self.emitter.operand(node)
+            address, mask = self._state(f"{name}_final", node.dims)
+            self.writer.push(f"if {self.memory.flag('STORE_FINAL')}:")
+            self.writer.push("if block == open_block:")
+            self.writer.line(f"tl.store({address}, {text}, mask={mask})")
+            self.writer.pop()
+            self.writer.pop()
+
+    # -- sums over blocks ----------------------------------------------------------------------------
+    def _sums(self) -> dict[Node, str]:
+        """Accumulators of gradients of what is the same in all blocks."""
+        sums = {}
+        for part in self.kernel.accumulate:
+            if part.node.op != "when_start":
+                name = self.emitter.namer.fresh(f"d_{part.tensor}")
+                self.writer.line(f"{name} = {self.emitter.zeros(part.leaf.dims)}")
+                sums[part.node] = name
+        return sums
+
+    def _collect(self, sums: dict[Node, str]) -> None:
+        for part in self.kernel.accumulate:
+            if part.node in sums:
+                text = self.emitter.operand(part.node)
+                text = self.emitter.align(text, part.node.dims, part.leaf.dims)
+                self.writer.line(f"{sums[part.node]} += {text}")
+                continue
+            text = self.emitter.operand(part.node.args[0])
+            address, mask = self._state(f"d_{part.tensor}", part.leaf.dims)
+            self.writer.push(f"if {self.memory.flag('RESUME')}:")
+            self.writer.push("if block == 0:")
+            self.writer.line(f"tl.store({address}, {text}, mask={mask})")
+            self.writer.pop()
+            self.writer.pop()
+
+    def _finish(self, names: dict[Carry, str], sums: dict[Node, str]) -> None:
+        reverse = self.kernel.loop == "reverse"
+        flag = self.memory.flag("GRAD_INITIAL" if reverse else "STORE_FINAL")
+        self.writer.push(f"if {flag}:")
+        for carry, name in names.items():
+            if not reverse and self._is_captured(carry.name):
+                continue
+            target = carry.name if reverse else f"{carry.name}_final"
+            address, mask = self._state(target, carry.leaf.dims)
+            opened = self.emitter.loads._once(carry.leaf.dims)
+            self.writer.line(f"tl.store({address}, {name}, mask={mask})")
+            if opened:
+                self.writer.pop()
+        by_name = {carry.name: name for carry, name in names.items()}
+        for name, node, carry in self.kernel.captures:
+            address, mask = self._state(f"{name}_final", node.dims)
+            self.writer.push("if open_block >= blocks:")
+            self.writer.line(f"tl.store({address}, {by_name[carry]}, mask={mask})")
+            self.writer.pop()
+        self.writer.pop()
+        for part in self.kernel.accumulate:
+            if part.node in sums:
+                address, mask = self._state(f"d_{part.tensor}", part.leaf.dims)
+                self.writer.line(f"tl.store({address}, {sums[part.node]}, mask={mask})")
+
+
+def _argument_order(argument: Argument) -> tuple[int, str]:
+    order = {"stride": 1, "number": 2}
+    return order.get(argument.kind, 0), argument.name
+
+
+def emit_module(scheduled: Scheduled, structure: Structure) -> EmittedModule:
+    """All kernels of a rule under one structure, as one module's source."""
+    plan = make_plan(scheduled.forward, scheduled.backward, structure)
+    kernels = {kernel.name: FunctionEmitter(scheduled, kernel).emit() for kernel in plan.kernels}
+    body = "\n\n".join(kernel.text for kernel in kernels.values())
+    source = _header(scheduled, structure) + _helpers(body) + "\n\n" + body
+    return EmittedModule(plan, source, kernels)
+
+
+def _header(scheduled: Scheduled, structure: Structure) -> str:
+    rule = scheduled.rule
+    return (
+        f'"""Kernels of the memory rule {rule.name} ({structure.label}).\n\n'
+        f"Rule {rule.hash}, schedule {scheduled.schedule}, generator {GENERATOR}. "
+        "Written by `atlasgen build`; edit the spec, not this file.\n"
+        '"""\n\nimport triton\nimport triton.language as tl\n'
+    )
+
+
+def _helpers(body: str) -> str:
+    """The source of the helper functions that the kernels call, and of those that they call."""
+    text = ""
+    for name, function in vars(tile_library).items():
+        source = getattr(function, "fn", None)
+        if source is not None and re.search(rf"(?<![\w.]){name}\(", body):
+            text += "\n\n" + inspect.getsource(source).rstrip() + "\n"
+    return text

@@ -1,0 +1,191 @@
+"""Launch emitted kernels: source to module, buffers to arguments, grids."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+import triton
+from torch import Tensor
+
+from atlasgen.emit.triton_memory import Argument
+from atlasgen.emit.triton_module import EmittedKernel, EmittedModule
+from atlasgen.runtime.cache import cache_folder
+
+SMALLEST_TILE = 16  # tl.dot takes no smaller extent
+
+
+@dataclass(frozen=True)
+class KernelTiles:
+    """Launch constants of one kernel: they change its speed, never its result beyond rounding."""
+
+    block_v: int = 64
+    tile_rows: int = 16
+    warps: int = 4
+    stages: int = 1
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """Launch constants of all kernels: `chunk` where the rule leaves it free, tiles by kernel name."""
+
+    chunk: int | None = None
+    kernels: Mapping[str, KernelTiles] = field(default_factory=dict)
+
+    def of(self, kernel: str) -> KernelTiles:
+        """The tiles of a kernel (the defaults where none are given)."""
+        return self.kernels.get(kernel, KernelTiles())
+
+
+def padded(extent: int) -> int:
+    """The power of two, at least 16, that holds an extent."""
+    return max(SMALLEST_TILE, triton.next_power_of_2(extent))
+
+
+@lru_cache(maxsize=256)
+def load_module(source: str, name: str) -> ModuleType:
+    """Import emitted source; it is written to the cache folder, since Triton reads kernels from files."""
+    digest = hashlib.sha256(source.encode()).hexdigest()[:16]
+    folder = cache_folder() / "kernels"
+    try:
+        path = _write_once(folder, f"{name}_{digest}.py", source)
+    except OSError:
+        path = _write_once(Path(tempfile.mkdtemp(prefix="atlasgen")), f"{name}_{digest}.py", source)
+    title = f"atlasgen_kernels_{name}_{digest}"
+    spec = importlib.util.spec_from_file_location(title, path)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"cannot import emitted kernels from {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[title] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _write_once(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    if path.exists() and path.read_text("utf-8") == text:
+        return path
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".new")
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    os.replace(temporary, path)
+    return path
+
+
+def poisoned() -> bool:
+    """True where allocations are filled with NaN, so that an unwritten entry shows."""
+    return os.environ.get("ATLASGEN_POISON") == "1"
+
+
+def allocate(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, zero: bool) -> Tensor:
+    """A buffer: zeros where not every entry is written, else uninitialised."""
+    if zero:
+        return torch.zeros(shape, dtype=dtype, device=device)
+    if poisoned():
+        return torch.full(shape, float("nan"), dtype=dtype, device=device)
+    return torch.empty(shape, dtype=dtype, device=device)
+
+
+@dataclass(frozen=True)
+class CallSizes:
+    """The sizes of one call."""
+
+    batch: int
+    tokens: int
+    heads: int
+    key: int
+    value: int
+    rows: int
+    blocks: int
+    halo: int
+    window: int
+
+
+class Launcher:
+    """Runs the kernels of one emitted module."""
+
+    def __init__(self, emitted: EmittedModule, name: str, tiles: Tiles) -> None:
+        self.emitted, self.tiles = emitted, tiles
+        self.module = load_module(emitted.source, name)
+
+    def constants(self, kernel: EmittedKernel, sizes: CallSizes, dot: Any, precision: str) -> dict:
+        """Compile-time constants of a kernel for a call."""
+        tiles = self.tiles.of(kernel.kernel.name)
+        whole = kernel.kernel.values == "whole"
+        block_v = padded(sizes.value) if whole else min(tiles.block_v, padded(sizes.value))
+        table = {
+            "ROWS": sizes.rows,
+            "HALO": sizes.halo,
+            "HELD": sizes.window - 1,
+            "WINDOW": sizes.window,
+            "K": sizes.key,
+            "V": sizes.value,
+            "BLOCK_ROWS": padded(sizes.rows),
+            "BLOCK_HALO": padded(sizes.halo),
+            "BLOCK_K": padded(sizes.key),
+            "BLOCK_V": block_v,
+            "BLOCK_AGES": triton.next_power_of_2(sizes.window),
+            "TILE_ROWS": min(tiles.tile_rows, padded(sizes.rows)),
+            "DOT": dot,
+            "PRECISION": precision,
+        }
+        return {name: table[name] for name in kernel.constants}
+
+    def grid(self, kernel: EmittedKernel, sizes: CallSizes, constants: Mapping[str, Any]) -> int:
+        """The number of programs."""
+        programs = sizes.batch * sizes.heads
+        if kernel.kernel.loop == "grid":
+            programs *= sizes.blocks
+        if kernel.kernel.values == "parallel":
+            programs *= -(-sizes.value // constants["BLOCK_V"])
+        return programs
+
+    def launch(
+        self,
+        name: str,
+        tensors: Mapping[str, Any],
+        flags: Mapping[str, bool],
+        sizes: CallSizes,
+        dot: Any,
+        precision: str,
+    ) -> None:
+        """Run one kernel on the tensors of a call, by name."""
+        kernel = self.emitted.kernels[name]
+        constants = self.constants(kernel, sizes, dot, precision)
+        grid = self.grid(kernel, sizes, constants)
+        if grid == 0:
+            return
+        arguments = {argument.name: _value(argument, tensors) for argument in kernel.arguments}
+        tiles = self.tiles.of(name)
+        getattr(self.module, name)[(grid,)](
+            **arguments,
+            tokens=sizes.tokens,
+            heads=sizes.heads,
+            blocks=sizes.blocks,
+            **{flag: flags[flag] for flag in kernel.flags},
+            **constants,
+            num_warps=tiles.warps,
+            num_stages=tiles.stages,
+        )
+
+
+_STRIDES = {"_batch": 0, "_row": 1, "_head": 2}
+
+
+def _value(argument: Argument, tensors: Mapping[str, Any]) -> Any:
+    value = tensors.get(argument.tensor)
+    if argument.kind != "stride":
+        return value
+    suffix = argument.name[len(argument.tensor) :]
+    return 0 if value is None else value.stride(_STRIDES[suffix])

@@ -1,0 +1,276 @@
+"""The Triton backend: runs a rule's launch plan on a GPU, or interpreted on a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+import triton.language as tl
+from torch import Tensor
+
+from atlasgen.emit.plan import Kernel, Structure
+from atlasgen.emit.triton_module import emit_module
+from atlasgen.ir.program import Carry
+from atlasgen.runtime import halo, interpreter
+from atlasgen.runtime.executable import SavedShapes
+from atlasgen.runtime.launch import CallSizes, Launcher, Tiles, allocate, padded
+from atlasgen.runtime.rows import block_count
+from atlasgen.schedules.serve import schedule
+from atlasgen.spec.expression import evaluate_number
+from atlasgen.spec.rule import MemoryRule
+
+DOT = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float32}
+# Products of float16 inputs run in tf32: the same mantissa, and states beyond 65504 stay finite.
+PRECISION = {torch.float32: "ieee", torch.bfloat16: "ieee", torch.float16: "tf32"}
+
+
+class TritonProgram:
+    """Executable of one rule by emitted kernels, under one structure and set of tiles."""
+
+    def __init__(
+        self, rule: MemoryRule, structure: Structure | None = None, tiles: Tiles | None = None
+    ) -> None:
+        interpreter.install_shim()
+        self.rule = rule
+        self.scheduled = schedule(rule)
+        self.program = self.scheduled.forward
+        self.structure = structure or Structure()
+        self.tiles = tiles or Tiles()
+        self.emitted = emit_module(self.scheduled, self.structure)
+        self.launcher = Launcher(self.emitted, f"{rule.name}_{self.structure.label}", self.tiles)
+        self.windowed = self.scheduled.windowed
+        self.inputs = self.scheduled.inputs
+        self.outputs = self.scheduled.outputs
+
+    @property
+    def chunk(self) -> int:
+        """Rows per block: the rule's where blocks matter, else a tunable."""
+        if self.program.block is not None or self.tiles.chunk is None:
+            return self.scheduled.chunk
+        return max(self.tiles.chunk, self.program.window - 1)
+
+    def saved_shapes(self, sizes: dict[str, int]) -> SavedShapes:
+        """Each carry at the start of each block."""
+        aligned = bool(sizes["resume"]) and self.program.block is not None
+        count = block_count(sizes["T"], self.chunk, aligned)
+        table: SavedShapes = {}
+        for carry in self.program.carries:
+            own = tuple(sizes["F" if dim == "K" else dim] for dim in carry.leaf.dims)
+            shape = (sizes["B"], sizes["H"], count, *own)
+            table[f"{carry.name}_blocks"] = (shape, torch.float32)
+        return table
+
+    def forward(
+        self, tensors: Mapping[str, Tensor | None], save: bool
+    ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        """Outputs (y in v's dtype, float32 states) and the carries at the start of each block."""
+        call = Call(self, tensors)
+        ragged = tensors.get("length") is not None
+        v = call.v
+        y = allocate(tuple(v.shape), v.dtype, v.device, ragged)
+        call.tensors["y"] = y
+        outputs = {"y": y}
+        for name in self.outputs[1:]:
+            dims = self._state_dims(name)
+            outputs[name] = call.tensors[f"{name}_final"] = call.state(dims)
+        keep = save or self.structure.form == "split"
+        saved = call.checkpoints(self.program.carries) if keep else {}
+        call.flags |= {"SAVE": keep, "STORE_FINAL": True}
+        call.run(self.emitted.plan.forward)
+        return outputs, saved if save else {}
+
+    def _state_dims(self, name: str) -> tuple[str, ...]:
+        for carry in self.program.carries:
+            if carry.name == name:
+                return carry.leaf.dims
+        return ("K", "V")
+
+    def backward(
+        self,
+        tensors: Mapping[str, Tensor | None],
+        saved: Mapping[str, Tensor],
+        gradients: Mapping[str, Tensor | None],
+    ) -> dict[str, Tensor]:
+        """Gradients by input name, each in its input's dtype."""
+        call = Call(self, tensors)
+        call.tensors.update(saved)
+        finals = {name: gradients.get(name) for name in self.outputs[1:]}
+        given = any(gradient is not None for gradient in finals.values())
+        call.flags |= {"GRAD_FINAL": given, "GRAD_INITIAL": True}
+        for name, gradient in finals.items() if given else ():
+            if gradient is None:
+                gradient = torch.zeros(call.shape(self._state_dims(name)), device=call.v.device)
+            call.tensors[f"d_{name}_final"] = gradient.contiguous()
+        d_y = gradients.get("y")
+        call.tensors["d_y"] = torch.zeros_like(call.v) if d_y is None else d_y
+        found = call.gradient_buffers()
+        call.run(self.emitted.plan.backward)
+        call.add_halos(found)
+        return call.collect(found)
+
+
+class Call:
+    """The named tensors, flags and sizes of one call of a program."""
+
+    def __init__(self, owner: TritonProgram, tensors: Mapping[str, Tensor | None]) -> None:
+        self.owner = owner
+        self.tensors: dict[str, Any] = {k: t for k, t in tensors.items() if t is not None}
+        self.given = tensors
+        q, k, v = (self._contiguous_lanes(name) for name in ("q", "k", "v"))
+        self.v = v
+        if q.dtype not in DOT:
+            raise TypeError(f"q has dtype {q.dtype}; the Triton backend takes {list(DOT)}")
+        self.dot, self.precision = DOT[q.dtype], PRECISION[q.dtype]
+        batch, tokens, heads, value = v.shape
+        program = owner.program
+        resume = tensors.get("position") is not None
+        aligned = resume and program.block is not None
+        count = block_count(tokens, owner.chunk, aligned)
+        self.sizes = CallSizes(
+            batch, tokens, heads, k.shape[-1], value, owner.chunk, count, program.halo, program.window
+        )
+        self.extent = {"K": k.shape[-1], "V": value, "h": program.halo, "c": program.window}
+        self.extent |= dict.fromkeys("rjis", owner.chunk)
+        initial = any(self.tensors.get(carry.name) is not None for carry in program.carries)
+        self.flags = {
+            "RESUME": resume,
+            "HAS_INITIAL": initial,
+            "HAS_LENGTH": tensors.get("length") is not None,
+        }
+        self._fill(initial, resume)
+
+    def _contiguous_lanes(self, name: str) -> Tensor:
+        tensor = self.tensors[name]
+        if tensor.stride(-1) != 1 or tensor.data_ptr() % 16:
+            tensor = tensor.clone(memory_format=torch.contiguous_format)
+            self.tensors[name] = tensor
+        return tensor
+
+    def _fill(self, initial: bool, resume: bool) -> None:
+        """Zeros for states that one flag covers and the caller left out; scale and contiguous rest."""
+        program = self.owner.program
+        if initial:
+            for carry in program.carries:
+                if carry.name not in self.tensors:
+                    self.tensors[carry.name] = self.state(carry.leaf.dims).zero_()
+        for leaf in program.leaves("invariant"):
+            if leaf["name"] not in self.tensors and (leaf["name"] != "anchor" or resume):
+                self.tensors[leaf["name"]] = self.state(leaf.dims).zero_()
+        for name, tensor in self.tensors.items():
+            if name not in ("q", "k", "v"):
+                self.tensors[name] = tensor.contiguous()
+        sizes = {"K": self.sizes.key, "F": self.sizes.key, "V": self.sizes.value}
+        self.tensors["scale"] = evaluate_number(self.owner.rule.read.scale, sizes)
+
+    # -- buffers -------------------------------------------------------------------------------------
+    def shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
+        """[B, H, *dims]."""
+        return (self.sizes.batch, self.sizes.heads, *(self.extent[dim] for dim in dims))
+
+    def state(self, dims: tuple[str, ...]) -> Tensor:
+        """An unwritten state [B, H, *dims], float32."""
+        return allocate(self.shape(dims), torch.float32, self.v.device, False)
+
+    def blocks(self, dims: tuple[str, ...]) -> Tensor:
+        """An unwritten buffer [B, H, N, *dims], float32."""
+        batch, heads, *own = self.shape(dims)
+        shape = (batch, heads, self.sizes.blocks, *own)
+        return allocate(shape, torch.float32, self.v.device, False)
+
+    def checkpoints(self, carries: tuple[Carry, ...]) -> dict[str, Tensor]:
+        """Buffers of the carries at the start of each block."""
+        found = {f"{carry.name}_blocks": self.blocks(carry.leaf.dims) for carry in carries}
+        self.tensors.update(found)
+        return found
+
+    def run(self, kernels: tuple[Kernel, ...]) -> None:
+        """Launch kernels in order; scratch buffers live until the last one that reads them."""
+        launcher = self.owner.launcher
+        for kernel in kernels:
+            self._scratch(kernel)
+            launcher.launch(kernel.name, self.tensors, self.flags, self.sizes, self.dot, self.precision)
+
+    def _scratch(self, kernel: Kernel) -> None:
+        for store in kernel.stores:
+            if store.place != "rows" and store.target not in self.tensors:
+                self.tensors[store.target] = self.blocks(store.axes)
+        if kernel.checkpoint and kernel.loop == "reverse":
+            for carry in kernel.carries:
+                self.tensors[f"{carry.leaf['name']}_blocks"] = self.blocks(carry.leaf.dims)
+
+    # -- gradients -----------------------------------------------------------------------------------
+    def gradient_buffers(self) -> dict[str, Tensor]:
+        """Buffers of the gradients of all inputs, by input name; kernels fill them."""
+        found: dict[str, Tensor] = {}
+        resume, ragged = self.flags["RESUME"], self.flags["HAS_LENGTH"]
+        backward = self.owner.scheduled.backward
+        for part in backward.contributions:
+            if part.leaf["kind"] != "token":
+                continue
+            found[part.tensor] = self._like(part.tensor, ragged)
+            if resume and part.tensor in self.owner.windowed:
+                found[f"window_{part.tensor}"] = self._like(f"window_{part.tensor}", True)
+        for carry in self.owner.program.carries:
+            found[carry.name] = self.state(carry.leaf.dims)
+        for part in backward.accumulate:
+            if part.tensor != "anchor" or resume:
+                found[part.tensor] = self.state(part.leaf.dims)
+        self.tensors |= {f"d_{name}": tensor for name, tensor in found.items()}
+        return found
+
+    def _like(self, name: str, zero: bool) -> Tensor:
+        like = self.tensors[name]
+        return allocate(tuple(like.shape), like.dtype, like.device, zero)
+
+    def add_halos(self, found: dict[str, Tensor]) -> None:
+        """Add the gradients of halo rows to the rows they belong to."""
+        for part in self.owner.scheduled.backward.contributions:
+            if part.leaf["kind"] == "token" and part.leaf["segment"] == "halo":
+                self._add_halo(part.tensor, found)
+
+    def _add_halo(self, name: str, found: dict[str, Tensor]) -> None:
+        sizes = self.sizes
+        rows = found[name]
+        size = rows.shape[-1] if rows.ndim == 4 else 1
+        grid = sizes.batch * sizes.heads * sizes.blocks
+        halo.add_halo[(grid,)](
+            self.tensors[f"d_{name}_halo"],
+            rows,
+            found.get(f"window_{name}"),
+            self.tensors.get("length"),
+            self.tensors.get("position"),
+            sizes.tokens,
+            sizes.heads,
+            sizes.blocks,
+            ALIGNED=self.owner.program.block is not None,
+            RESUME=self.flags["RESUME"],
+            HAS_LENGTH=self.flags["HAS_LENGTH"],
+            ROWS=sizes.rows,
+            HALO=sizes.halo,
+            HELD=sizes.window - 1,
+            SIZE=size,
+            BLOCK_HALO=padded(sizes.halo),
+            BLOCK_SIZE=padded(size),
+        )
+
+    def collect(self, found: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sum what the kernels left per block, and keep what the caller can have gradients of."""
+        totals: dict[str, Tensor] = {}
+        for part in self.owner.scheduled.backward.contributions:
+            if part.leaf["kind"] in ("head", "position"):
+                totals[part.tensor] = self.tensors[f"d_{part.tensor}_blocks"].sum((0, 2))
+        every = {**found, **totals}
+        return {
+            name: value.to(self.given[name].dtype)
+            for name, value in every.items()
+            if self.given.get(name) is not None
+        }
+
+
+def make_executable(rule: MemoryRule) -> TritonProgram:
+    """The Triton executable of a rule.
+
+    Raises CompileError where no schedule serves the rule.
+    """
+    return TritonProgram(rule)
