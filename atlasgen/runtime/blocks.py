@@ -1,12 +1,14 @@
 """The library that emitted torch programs call: arrays have leading axes [B, H, N] before their own.
 
-Inside the loop over blocks the axis N is gone. Row positions count from the block's first row; those of the
+Inside the loop over blocks the axes are [B * H]. Row positions count from the block's first row; those of the
 halo are negative.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,21 +16,33 @@ from torch import Tensor
 RESET = -80.0  # log decays below this forget everything: exp(-80) is 2e-35
 
 
-def positions(rows: int, halo: int, like: Tensor) -> tuple[Tensor, Tensor]:
-    """Positions of the block's rows [rows] and of the halo's [halo]."""
-    row = torch.arange(rows, device=like.device)
-    return row, torch.arange(-halo, 0, device=like.device)
+def positions(rows: int, halo: int, merged: bool) -> tuple[range, range]:
+    """Positions of the block's rows, and of the halo's or (merged) of all sources, halo first."""
+    return range(rows), range(-halo, rows if merged else 0)
 
 
-def band(row: Tensor, column: Tensor, low: int | None, high: int | None) -> Tensor:
-    """bool [rows, columns]: low <= age <= high, the age being row - column."""
-    age = row[:, None] - column[None, :]
-    keep = torch.ones_like(age, dtype=torch.bool)
-    if low is not None:
-        keep = keep & (age >= low)
-    if high is not None:
-        keep = keep & (age <= high)
-    return keep
+@lru_cache(maxsize=128)
+def _band(
+    row: range, column: range, low: int | None, high: int | None, dtype: torch.dtype, device: torch.device
+) -> Tensor:
+    with torch.inference_mode(False):
+        age = _age(row, column, device)
+        keep = torch.ones_like(age, dtype=torch.bool)
+        if low is not None:
+            keep = keep & (age >= low)
+        if high is not None:
+            keep = keep & (age <= high)
+        return keep.to(dtype)
+
+
+def _age(row: range, column: range, device: torch.device) -> Tensor:
+    readers = torch.arange(row.start, row.stop, device=device)
+    return readers[:, None] - torch.arange(column.start, column.stop, device=device)
+
+
+def band(row: range, column: range, low: int | None, high: int | None, like: Tensor) -> Tensor:
+    """[rows, columns]: 1 where low <= age <= high, the age being row - column, else 0. Read only."""
+    return _band(row, column, low, high, like.dtype, like.device)
 
 
 def where(condition: Tensor, value: Tensor | float, other: Tensor | float) -> Tensor:
@@ -60,6 +74,17 @@ def inverse_root(x: Tensor) -> Tensor:
     return torch.where(x > 0, torch.rsqrt(x), torch.zeros_like(x))
 
 
+def power(x: Tensor, exponent: float) -> Tensor:
+    """|x|**exponent, 0 at 0 for any exponent."""
+    size = torch.abs(x)
+    return torch.where(size > 0, torch.pow(size, exponent), torch.zeros_like(x))
+
+
+def signed_power(x: Tensor, exponent: float) -> Tensor:
+    """sign(x) * |x|**exponent, 0 at 0 for any exponent."""
+    return torch.sign(x) * power(x, exponent)
+
+
 def logcosh(x: Tensor) -> Tensor:
     """log(cosh(x)) without overflow."""
     magnitude = torch.abs(x)
@@ -69,57 +94,83 @@ def logcosh(x: Tensor) -> Tensor:
 def cumsum(x: Tensor, axis: int, reverse: bool, exclusive: bool) -> Tensor:
     """Running sum along an axis, from its end if reverse, without the entry itself if exclusive."""
     total = torch.cumsum(x.flip(axis), axis).flip(axis) if reverse else torch.cumsum(x, axis)
-    return total - x if exclusive else total
+    return total.sub_(x) if exclusive else total
 
 
-def _sums(log: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Running sum of log decays without resets, running count of resets, and both before summing."""
+class Running(NamedTuple):
+    """Running sums of log decays, and of the resets left out of them (None: there are none).
+
+    A reset is a log decay below RESET: a product over a range with one in it is zero.
+    """
+
+    total: Tensor
+    resets: Tensor | None
+    clean: Tensor
+    flags: Tensor | None
+
+    def before(self) -> tuple[Tensor, Tensor | None]:
+        """The sums without each row's own entry."""
+        resets = None if self.resets is None else self.resets - self.flags
+        return self.total - self.clean, resets
+
+
+def running(log: Tensor) -> Running:
+    """Sums along the last axis [.., C]."""
     reset = log < RESET
+    if log.device.type == "cpu" and not reset.any():  # elsewhere a look at the data would wait for it
+        return Running(torch.cumsum(log, -1), None, log, None)
     clean = torch.where(reset, torch.zeros_like(log), log)
-    flag = reset.to(log.dtype)
-    return torch.cumsum(clean, -1), torch.cumsum(flag, -1), clean, flag
+    flags = reset.to(log.dtype)
+    return Running(torch.cumsum(clean, -1), torch.cumsum(flags, -1), clean, flags)
 
 
-def decay(log: Tensor, exclusive: bool) -> Tensor:
+@lru_cache(maxsize=32)
+def _above(rows: int, offset: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """[rows, rows]: -inf above the diagonal `offset`, else 0."""
+    with torch.inference_mode(False):
+        return torch.full((rows, rows), -torch.inf, dtype=dtype, device=device).triu(offset)
+
+
+def decay(log: Running, exclusive: bool) -> Tensor:
     """[.., C] -> [.., C, C]: the product of decays over s < r <= t (r < t if exclusive), lower triangle."""
-    total, resets, clean, flag = _sums(log)
-    until, seen = (total - clean, resets - flag) if exclusive else (total, resets)
-    rows = log.shape[-1]
-    keep = torch.ones(rows, rows, dtype=torch.bool, device=log.device).tril(-1 if exclusive else 0)
-    keep = keep & (seen[..., :, None] == resets[..., None, :])
+    total, resets = log.total, log.resets
+    until, seen = log.before() if exclusive else (total, resets)
     exponent = until[..., :, None] - total[..., None, :]
-    return torch.exp(torch.where(keep, exponent, torch.full_like(exponent, -torch.inf)))
+    exponent += _above(total.shape[-1], 0 if exclusive else 1, total.dtype, total.device)
+    if resets is not None and seen is not None:
+        exponent.masked_fill_(seen[..., :, None] != resets[..., None, :], -torch.inf)
+    return exponent.exp_()
 
 
-def decay_from_start(log: Tensor, exclusive: bool) -> Tensor:
+def decay_from_start(log: Running, exclusive: bool) -> Tensor:
     """[.., C] -> [.., C]: the product of decays up to and with each row (without it if exclusive)."""
-    total, resets, clean, flag = _sums(log)
-    if exclusive:
-        total, resets = total - clean, resets - flag
-    return torch.where(resets == 0, torch.exp(total), torch.zeros_like(total))
+    total, resets = log.before() if exclusive else (log.total, log.resets)
+    value = torch.exp(total)
+    return value if resets is None else value.masked_fill_(resets != 0, 0.0)
 
 
-def decay_to_end(log: Tensor) -> Tensor:
+def decay_to_end(log: Running) -> Tensor:
     """[.., C] -> [.., C]: the product of decays after each row."""
-    total, resets, _, _ = _sums(log)
-    value = torch.exp(total[..., -1:] - total)
-    return torch.where(resets == resets[..., -1:], value, torch.zeros_like(value))
+    value = torch.exp(log.total[..., -1:] - log.total)
+    return value if log.resets is None else value.masked_fill_(log.resets != log.resets[..., -1:], 0.0)
 
 
-def decay_whole(log: Tensor) -> Tensor:
+def decay_whole(log: Running) -> Tensor:
     """[.., C] -> [..]: the product of all decays."""
-    total, resets, _, _ = _sums(log)
-    return torch.where(resets[..., -1] == 0, torch.exp(total[..., -1]), 0.0)
+    value = torch.exp(log.total[..., -1])
+    return value if log.resets is None else value.masked_fill_(log.resets[..., -1] != 0, 0.0)
 
 
-def _ages(row: Tensor, column: Tensor, ages: int) -> tuple[Tensor, Tensor]:
-    age = row[:, None] - column[None, :]
-    return age.clamp(0, ages - 1), (age >= 0) & (age < ages)
+@lru_cache(maxsize=64)
+def _ages(row: range, column: range, ages: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    with torch.inference_mode(False):
+        age = _age(row, column, device)
+        return age.clamp(0, ages - 1), (age >= 0) & (age < ages)
 
 
-def expand_age(gate: Tensor, row: Tensor, column: Tensor, by_row: bool) -> Tensor:
+def expand_age(gate: Tensor, row: range, column: range, by_row: bool) -> Tensor:
     """[.., rows, c] (by_row) or [.., c] -> [.., rows, columns]: the gate of each pair's age, else 0."""
-    index, valid = _ages(row, column, gate.shape[-1])
+    index, valid = _ages(row, column, gate.shape[-1], gate.device)
     if not by_row:
         value = gate[..., index]
     else:
@@ -127,12 +178,11 @@ def expand_age(gate: Tensor, row: Tensor, column: Tensor, by_row: bool) -> Tenso
     return torch.where(valid, value, torch.zeros_like(value))
 
 
-def collect_age(matrix: Tensor, row: Tensor, column: Tensor, ages: int) -> Tensor:
+def collect_age(matrix: Tensor, row: range, column: range, ages: int) -> Tensor:
     """[.., rows, columns] -> [.., rows, c]: the entries of each row by age, 0 where there is none."""
-    age = torch.arange(ages, device=row.device)
-    index = row[:, None] - age[None, :] - column[0]
-    valid = (index >= 0) & (index < column.shape[0])
-    index = index.clamp(0, column.shape[0] - 1).expand(*matrix.shape[:-1], ages)
+    index = _age(row, range(ages), matrix.device) - column.start
+    valid = (index >= 0) & (index < len(column))
+    index = index.clamp(0, len(column) - 1).expand(*matrix.shape[:-1], ages)
     value = torch.gather(matrix, -1, index)
     return torch.where(valid, value, torch.zeros_like(value))
 
@@ -159,8 +209,26 @@ def when_start(value: Tensor, first: bool, resumed: bool, block: int | None) -> 
     return value if (block == 0) == first else torch.zeros_like(value)
 
 
+def each(x: Tensor, count: int, like: Tensor) -> Sequence[Tensor]:
+    """The values of each block, leading axes flattened: [B, H, N, ...] -> N times [B * H, ...].
+
+    N = 1 gives the same value `count` times; B = H = 1 stays one row, which broadcasts.
+    """
+    if x.shape[:2] != (1, 1):
+        x = x.expand(*like.shape[:2], *x.shape[2:])
+    flat = x.flatten(0, 1)
+    return flat.unbind(1) if x.shape[2] == count else [flat[:, 0]] * count
+
+
+def add_product(base: Tensor, left: Tensor, right: Tensor, sign: int) -> Tensor:
+    """base + sign * left @ right for [.., M, N], [.., M, K] and [.., K, N], in the memory of `base`."""
+    flat = base.flatten(0, -3)
+    flat.baddbmm_(left.flatten(0, -3), right.flatten(0, -3), alpha=sign)
+    return flat.view(base.shape)
+
+
 def stack(values: Sequence[Tensor], like: Tensor) -> Tensor:
-    """[B, H, ...] per block -> [B, H, N, ...]; no block gives an empty axis."""
+    """[B * H, ...] per block -> [B, H, N, ...]; no block gives an empty axis."""
     if values:
-        return torch.stack(list(values), 2)
+        return torch.stack(list(values), 1).unflatten(0, like.shape[:2])
     return like.new_zeros(*like.shape[:2], 0, *like.shape[2:])

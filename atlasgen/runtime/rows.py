@@ -7,6 +7,7 @@ of any [B, T, H, ...] tensor and its transpose for gradients.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import torch
@@ -71,48 +72,69 @@ class Rows:
         return cls(tokens, count, rows, halo, held, source, first, length, (phase + total) // rows)
 
     def _laid_out(self, x: Tensor, window: Tensor | None) -> Tensor:
-        """[B, T, H, ...] -> [B, halo + count * rows, H, ...]."""
+        """[B, T, H, ...] -> [B, H, halo + count * rows, ...], heads outside for blocks to be views."""
         if self.source is None:
             tail = self.count * self.rows - self.tokens
-            if self.halo == 0 and tail == 0:
-                return x
-            return pad(x, [0, 0] * (x.ndim - 2) + [self.halo, tail])
+            x = x.transpose(1, 2)
+            return pad(x, [0, 0] * (x.ndim - 3) + [self.halo, tail]) if self.halo or tail else x
         if window is None:
             window = x.new_zeros(x.shape[0], self.held, *x.shape[2:])
-        every = torch.cat([window.to(x.dtype), x, torch.zeros_like(x[:, :1])], 1)
-        if self.tokens == 0:
-            every = torch.cat([window.to(x.dtype), x.new_zeros(x.shape[0], 1, *x.shape[2:])], 1)
-        return every[torch.arange(x.shape[0], device=x.device)[:, None], self.source]
+        every = torch.cat([window.to(x.dtype), x, x.new_zeros(x.shape[0], 1, *x.shape[2:])], 1)
+        batch = torch.arange(x.shape[0], device=x.device)
+        return every[batch[:, None], self.source].transpose(1, 2)
 
-    def blocks(self, x: Tensor, window: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Rows of the blocks [B, H, N, C, ...] and of their halos [B, H, N, h, ...] (None if h = 0)."""
+    def segments(self, x: Tensor, window: Tensor | None, wanted: Collection[str]) -> dict[str, Tensor]:
+        """The wanted rows of each block: block [B, H, N, C, ...], halo [.., h, ...], sources [.., h + C, ...]."""
         laid = self._laid_out(x, window)
-        body = laid[:, self.halo :].unflatten(1, (self.count, self.rows))
-        body = body.movedim(3, 1).contiguous()
-        if not self.halo:
-            return body, None
-        halo = laid.unfold(1, self.halo, self.rows)[:, : self.count]  # [B, N, H, ..., h]
-        return body, halo.movedim(-1, 2).movedim(3, 1).contiguous()
+        starts = {"block": self.halo, "halo": 0, "sources": 0}
+        sizes = {"block": self.rows, "halo": self.halo, "sources": self.halo + self.rows}
+        found = {}
+        for name in wanted:
+            rows = laid[:, :, starts[name] :].unfold(2, sizes[name], self.rows)[:, :, : self.count]
+            found[name] = rows.movedim(-1, 3).contiguous()
+        return found
 
     def gradient(
-        self, body: Tensor | None, halo: Tensor | None, has_window: bool
+        self, segments: Mapping[str, Tensor], has_window: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """The transpose of `blocks`: gradients of x [B, T, H, ...] and of the window."""
-        some = body if body is not None else halo
+        """The transpose of `segments`: gradients of x [B, T, H, ...] and of the window."""
+        some = next(iter(segments.values()))
         batch, heads = some.shape[:2]
         rest = some.shape[4:]
-        total = some.new_zeros(batch, self.halo + self.count * self.rows, heads, *rest)
-        if body is not None:
-            total[:, self.halo :] = body.movedim(1, 3).flatten(1, 2)
-        if halo is not None and self.count:
-            reach = total.unfold(1, self.halo, self.rows)[:, : self.count]
-            reach += halo.movedim(1, 3).movedim(2, -1)
+        parts = dict(segments)
+        if "sources" in parts:
+            sources = parts.pop("sources")
+            body = sources[:, :, :, self.halo :]
+            parts["block"] = body + parts["block"] if "block" in parts else body
+            halo = sources[:, :, :, : self.halo]
+            parts["halo"] = halo + parts["halo"] if "halo" in parts else halo
+        if self.source is None and "halo" not in parts:
+            return parts["block"].flatten(2, 3).transpose(1, 2)[:, : self.tokens], None
+        total = some.new_empty(batch, heads, self.halo + self.count * self.rows, *rest)
+        total[:, :, : self.halo] = 0
+        body = total[:, :, self.halo :]
+        if "block" in parts:
+            body.unflatten(2, (self.count, self.rows)).copy_(parts["block"])
+        else:
+            body.zero_()
+        if "halo" in parts and self.count:
+            self._add_halo(total, parts["halo"])
+        total = total.transpose(1, 2)
         if self.source is None:
             return total[:, self.halo : self.halo + self.tokens], None
         every = some.new_zeros(batch, self.held + self.tokens + 1, heads, *rest)
         every[torch.arange(batch, device=some.device)[:, None], self.source] = total
         window = every[:, : self.held] if has_window else None
         return every[:, self.held : self.held + self.tokens], window
+
+    def _add_halo(self, total: Tensor, halo: Tensor) -> None:
+        """Add gradients of halo rows to the rows they are; halos do not overlap where h <= C."""
+        reach = total.unfold(2, self.halo, self.rows)[:, :, : self.count].movedim(-1, 3)
+        if self.halo <= self.rows:
+            reach += halo
+            return
+        for block in range(self.count):
+            reach[:, :, block] += halo[:, :, block]
 
     def _token(self, device: torch.device) -> Tensor:
         """int64 [B or 1, halo + count * rows]: index of each laid-out row's token in the call."""
@@ -123,23 +145,20 @@ class Rows:
     def live(self, like: Tensor) -> Tensor:
         """[B or 1, 1, N, C]: 1 where a row of a block holds a token of the call."""
         token = self._token(like.device)[:, self.halo :]
-        return self._flags((token >= 0) & (token < self._end(like.device)), like)
+        flags = (token >= 0) & (token < self._end(like.device))
+        return flags.unflatten(1, (self.count, self.rows))[:, None].to(like.dtype)
 
-    def exists(self, like: Tensor) -> tuple[Tensor, Tensor | None]:
-        """1 where a source row holds a token of the sequence: blocks [.., N, C], halos [.., N, h]."""
+    def exists(self, like: Tensor, segment: str) -> Tensor:
+        """[B or 1, 1, N, rows]: 1 where a row of the segment holds a token of the sequence."""
         token = self._token(like.device)
         first = 0 if self.first is None else -self.first[:, None]
         flags = ((token >= first) & (token < self._end(like.device))).to(like.dtype)
-        body = flags[:, self.halo :].unflatten(1, (self.count, self.rows))[:, None]
-        if not self.halo:
-            return body, None
-        return body, flags.unfold(1, self.halo, self.rows)[:, None, : self.count]
+        start = self.halo if segment == "block" else 0
+        size = {"block": self.rows, "halo": self.halo, "sources": self.halo + self.rows}[segment]
+        return flags[:, start:].unfold(1, size, self.rows)[:, None, : self.count].contiguous()
 
     def _end(self, device: torch.device) -> Tensor | int:
         return self.tokens if self.length is None else self.length[:, None]
-
-    def _flags(self, flags: Tensor, like: Tensor) -> Tensor:
-        return flags.unflatten(1, (self.count, self.rows))[:, None].to(like.dtype)
 
     def mask_tail(self, x: Tensor) -> Tensor:
         """Zero the rows of [B, T, ...] past each sequence's length."""

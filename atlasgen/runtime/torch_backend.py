@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from atlasgen.emit.torch_emitter import backward_text, forward_text
-from atlasgen.ir.node import Node, leaves
-from atlasgen.ir.program import Capture
+from atlasgen.emit.torch_emitter import backward_text, forward_text, leaf_name
+from atlasgen.ir.differentiate import differentiate
+from atlasgen.ir.node import Node, walk
+from atlasgen.ir.program import BackwardProgram, BlockProgram, Capture
+from atlasgen.passes.factor_masks import factor_masks
+from atlasgen.passes.kept_values import kept_values
+from atlasgen.passes.merge_sources import SOURCES, merge_sources
+from atlasgen.passes.tidy_products import tidy_backward, tidy_forward
 from atlasgen.runtime import blocks
 from atlasgen.runtime.executable import SavedShapes
 from atlasgen.runtime.rows import Rows, block_count
@@ -22,9 +28,30 @@ from atlasgen.spec.rule import MemoryRule
 ROW_TENSORS = ("q", "k", "v")
 
 
+@dataclass(frozen=True)
+class TorchPrograms:
+    """A rule's programs as this backend runs them, and the forward values that the backward is given."""
+
+    forward: BlockProgram
+    backward: BackwardProgram
+    kept: dict[Node, str]
+
+    def source(self) -> str:
+        """The emitted torch program: functions `forward` and `backward`."""
+        forward = forward_text(self.forward, self.kept)
+        return forward + "\n\n" + backward_text(self.backward, self.kept)
+
+
+def programs_for(scheduled: Scheduled) -> TorchPrograms:
+    """The scheduled programs over one axis of sources, window gates factored, kept values chosen."""
+    forward = tidy_forward(factor_masks(merge_sources(scheduled.forward)))
+    backward = tidy_backward(differentiate(forward))
+    return TorchPrograms(forward, backward, kept_values(backward))
+
+
 def program_source(scheduled: Scheduled) -> str:
     """The emitted torch program of a rule: functions `forward` and `backward`."""
-    return forward_text(scheduled.forward) + "\n\n" + backward_text(scheduled.backward)
+    return programs_for(scheduled).source()
 
 
 def input_names(scheduled: Scheduled) -> tuple[str, ...]:
@@ -61,13 +88,13 @@ class TorchProgram:
     def __init__(self, rule: MemoryRule) -> None:
         self.rule = rule
         self.scheduled = schedule(rule)
-        self.program = self.scheduled.forward
+        self.programs, self._functions = _compiled(rule)
+        self.program = self.programs.forward
         self.inputs = input_names(self.scheduled)
         self.windowed = windowed_tensors(self.scheduled)
         captured = tuple(capture.name for capture in self.program.captures)
         carried = tuple(carry.name for carry in self.program.carries)
         self.outputs = ("y", *dict.fromkeys((*carried, *captured)))
-        self._functions = _compiled(rule)
 
     # -- the Executable protocol ---------------------------------------------------------------------
     def forward(
@@ -88,6 +115,7 @@ class TorchProgram:
         saved = {}
         if save:
             saved = {f"{c.name}_blocks": result[f"{c.name}_blocks"] for c in self.program.carries}
+            saved |= {name: result[name] for name in self.programs.kept.values()}
         return outputs, saved
 
     def backward(
@@ -98,10 +126,12 @@ class TorchProgram:
     ) -> dict[str, Tensor]:
         """Gradients by input name, each in its input's dtype."""
         call = _Call(self, tensors)
-        backward = self.scheduled.backward
+        backward, kept = self.programs.backward, self.programs.kept
         frame = dict(call.frame)
-        wanted = list(leaves(backward.roots()))
+        reached = walk(backward.roots(), set(kept))
+        wanted = [node for node in reached if node.op == "leaf" and node not in kept]
         arrays = call.arrays(wanted)
+        arrays |= {kept[node]: saved[kept[node]] for node in reached if node in kept}
         for carry in self.program.carries:
             if carry.leaf in wanted:
                 arrays[carry.name] = saved[f"{carry.name}_blocks"]
@@ -112,7 +142,7 @@ class TorchProgram:
         return call.collect(backward, result)
 
     def saved_shapes(self, sizes: dict[str, int]) -> SavedShapes:
-        """Each carry at the start of each block."""
+        """Each carry at the start of each block, then the kept values."""
         aligned = bool(sizes["resume"]) and self.program.block is not None
         count = block_count(sizes["T"], self.scheduled.chunk, aligned)
         table: SavedShapes = {}
@@ -120,7 +150,18 @@ class TorchProgram:
             own = tuple(sizes["F" if dim == "K" else dim] for dim in carry.leaf.dims)
             shape = (sizes["B"], sizes["H"], count, *own)
             table[f"{carry.name}_blocks"] = (shape, torch.float32)
+        for node, name in self.programs.kept.items():
+            shape = (sizes["B"], sizes["H"], count, *(self._extent(dim, sizes) for dim in node.dims))
+            table[name] = (shape, torch.float32)
         return table
+
+    def _extent(self, dim: str, sizes: Mapping[str, int]) -> int:
+        """The length of an axis: of features, values, ages, sources or rows."""
+        if dim in "KV":
+            return sizes["F" if dim == "K" else "V"]
+        if dim == "h":
+            return source_rows(self.program, self.scheduled.chunk)
+        return self.program.window if dim == "c" else self.scheduled.chunk
 
     # -- captures ------------------------------------------------------------------------------------
     def _captured(self, capture: Capture, result: dict[str, Tensor], call: _Call) -> Tensor:
@@ -165,7 +206,7 @@ class TorchProgram:
             if leaf is not None:
                 arrays[leaf["name"]] = dense
         named = {
-            carry.leaf["carry"]: carry.leaf["name"] for carry in self.scheduled.backward.carries
+            carry.leaf["carry"]: carry.leaf["name"] for carry in self.programs.backward.carries
         }
         return {named[name]: value for name, value in incoming.items()}
 
@@ -238,43 +279,36 @@ class _Call:
 
     def arrays(self, nodes: list[Node]) -> dict[str, Tensor]:
         """Arrays of all leaves but carries and gradients, by the emitted programs' names."""
-        found: dict[str, Tensor] = {}
-        for leaf in nodes:
-            if leaf.op != "leaf":
-                continue
-            kind, name = leaf["kind"], leaf["name"]
-            if kind == "token" and name not in found and f"{name}_halo" not in found:
-                body, halo = self._blocks(name)
-                found[name] = body
-                if halo is not None:
-                    found[f"{name}_halo"] = halo
-            elif kind == "head" or kind == "position":
-                found[name] = self.tensors[name].to(self.dtype)[None, :, None]
+        wanted = [node for node in nodes if node.op == "leaf"]
+        rows: dict[str, list[Node]] = {}
+        found: dict[str, Any] = {}
+        for leaf in wanted:
+            kind, name, array = leaf["kind"], leaf["name"], leaf_name(leaf)
+            if kind == "token":
+                rows.setdefault(name, []).append(leaf)
+            elif kind in ("head", "position"):
+                found[array] = self.tensors[name].to(self.dtype)[None, :, None]
             elif kind == "invariant":
-                found[name] = self._invariant(name, leaf)
+                found[array] = self._invariant(name, leaf)
             elif kind == "live":
-                found["live"] = self.rows.live(found_like(self))
+                found[array] = self.rows.live(self.empty())
             elif kind == "exists":
-                body, halo = self.rows.exists(found_like(self))
-                found["exists"] = body
-                if halo is not None:
-                    found["exists_halo"] = halo
+                found[array] = self.rows.exists(self.empty(), leaf["segment"])
             elif kind == "host":
-                found[name] = evaluate_number(self.owner.rule.read.scale, self._scale_sizes())
-        used = {
-            leaf["name"] + ("_halo" if leaf.get("segment") == "halo" else "")
-            for leaf in nodes
-            if leaf.op == "leaf"
-        }
-        return {name: value for name, value in found.items() if name in used}
+                found[array] = evaluate_number(self.owner.rule.read.scale, self._scale_sizes())
+        for name, some in rows.items():
+            window = self.tensors.get(f"window_{name}") if name in self.owner.windowed else None
+            x = self.rows.mask_tail(self.tensors[name].to(self.dtype))
+            segments = self.rows.segments(x, window, {leaf["segment"] for leaf in some})
+            found.update({leaf_name(leaf): segments[leaf["segment"]] for leaf in some})
+        return found
+
+    def empty(self) -> Tensor:
+        """An empty tensor of the call's dtype and device."""
+        return torch.empty(0, dtype=self.dtype, device=self.v.device)
 
     def _scale_sizes(self) -> dict[str, float]:
         return {"K": self.sizes["K"], "F": self.sizes["K"], "V": self.sizes["V"]}
-
-    def _blocks(self, name: str) -> tuple[Tensor, Tensor | None]:
-        x = self.rows.mask_tail(self.tensors[name].to(self.dtype))
-        window = self.tensors.get(f"window_{name}") if name in self.owner.windowed else None
-        return self.rows.blocks(x, window)
 
     def _invariant(self, name: str, leaf: Node) -> Tensor:
         value = self.tensors.get(name)
@@ -288,8 +322,7 @@ class _Call:
         """dY in blocks; rows that hold no token of the call get 0."""
         if gradient is None:
             gradient = torch.zeros_like(self.v)
-        body, _ = self.rows.blocks(self.rows.mask_tail(gradient.to(self.dtype)))
-        return body
+        return self.rows.segments(self.rows.mask_tail(gradient.to(self.dtype)), None, ["block"])["block"]
 
     def collect(self, backward: Any, result: dict[str, Tensor]) -> dict[str, Tensor]:
         """Sum the contributions to each argument and bring them to its shape and dtype."""
@@ -307,16 +340,16 @@ class _Call:
                 gradients[part.tensor] = gradients.get(part.tensor, 0) + value
         for name, segments in rows.items():
             windowed = name in self.owner.windowed and self.resumed
-            gradient, window = self.rows.gradient(
-                segments.get("block"), segments.get("halo"), windowed
-            )
+            gradient, window = self.rows.gradient(segments, windowed)
             gradients[name] = self.rows.mask_tail(gradient)
             if window is not None:
                 gradients[f"window_{name}"] = window
         for index, part in enumerate(backward.accumulate):
             value = result[f"sum_{index}"]
             if isinstance(value, Tensor):
-                gradients[part.tensor] = value.expand(self.state_shape(part.leaf.dims))
+                shape = self.state_shape(part.leaf.dims)  # the loop's axes are [B * H, ...]
+                value = value.expand(self.batch * self.heads, *shape[2:])
+                gradients[part.tensor] = value.unflatten(0, shape[:2])
         for carry in backward.carries:
             gradients[carry.leaf["carry"]] = result[carry.name]
         return {
@@ -327,7 +360,7 @@ class _Call:
 
     def _full(self, value: Tensor | float, node: Node, leaf: Node) -> Tensor:
         """A contribution with all axes of its leaf and all of [B, H, N]."""
-        extent = {**self.sizes, "h": self.rows.halo}
+        extent = {**self.sizes, "h": source_rows(self.owner.program, self.rows.rows)}
         own = [extent.get(dim, self.rows.rows) for dim in leaf.dims]
         shape = (self.batch, self.heads, self.rows.count, *own)
         if not isinstance(value, Tensor):
@@ -338,18 +371,20 @@ class _Call:
         return value.expand(shape)
 
 
-def found_like(call: _Call) -> Tensor:
-    """An empty tensor of the call's dtype and device."""
-    return torch.empty(0, dtype=call.dtype, device=call.v.device)
+def source_rows(program: BlockProgram, chunk: int) -> int:
+    """The length of the axis "h": the halo's rows, or all sources where the program has one axis of them."""
+    merged = any(leaf.get("segment") == SOURCES for leaf in program.leaves("token"))
+    return program.halo + chunk if merged else program.halo
 
 
 @lru_cache(maxsize=256)
-def _compiled(rule: MemoryRule) -> dict[str, Callable[..., dict[str, Tensor]]]:
-    """The emitted functions, compiled under a file name that tracebacks show."""
-    source = program_source(schedule(rule))
+def _compiled(rule: MemoryRule) -> tuple[TorchPrograms, dict[str, Callable[..., dict[str, Tensor]]]]:
+    """The programs and their emitted functions, compiled under a file name that tracebacks show."""
+    programs = programs_for(schedule(rule))
+    source = programs.source()
     namespace: dict[str, Any] = {"torch": torch}
     exec(compile(source, f"<atlasgen torch program {rule.name}>", "exec"), namespace)
-    return {name: namespace[name] for name in ("forward", "backward")}
+    return programs, {name: namespace[name] for name in ("forward", "backward")}
 
 
 def make_executable(rule: MemoryRule) -> TorchProgram:
