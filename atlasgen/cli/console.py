@@ -32,12 +32,19 @@ FAILED, WRONG_INPUT, INTERNAL = 1, 2, 3
 
 def console() -> Console:
     """The console of standard output, as wide as the terminal; made anew, so that tests can catch it."""
-    return Console(highlight=False, soft_wrap=False)
+    return _wide(Console(highlight=False))
 
 
 def errors() -> Console:
     """The console of standard error."""
-    return Console(stderr=True, highlight=False)
+    return _wide(Console(stderr=True, highlight=False))
+
+
+def _wide(output: Console) -> Console:
+    """Tables that go to a file or a log have 120 columns, unless COLUMNS says otherwise."""
+    if not output.is_terminal and "COLUMNS" not in os.environ:
+        output.width = 120
+    return output
 
 
 class CleanGroup(TyperGroup):

@@ -73,8 +73,5 @@ STAGES: dict[str, Callable[[MemoryRule, str], str]] = {
 def stage_text(rule: MemoryRule, stage: str, form: str = "split") -> str:
     """The text of one stage. Raises SentenceError for an unknown stage, CompileError as the stage does."""
     if stage not in STAGES:
-        words = ", ".join(
-            f"{name} ({function.__doc__})".replace(".)", ")") for name, function in STAGES.items()
-        )
-        raise SentenceError(f"--dump {stage} is no stage; the stages are {words}")
+        raise SentenceError(f"--dump {stage} is no stage; the stages are {', '.join(STAGES)}.")
     return STAGES[stage](rule, form)

@@ -29,16 +29,10 @@ from atlasgen.verify.stability import StepBound, step_bound
 def explain(
     spec: Annotated[str, typer.Argument(help="name of a shipped rule, or the path of a .toml file")],
     shape: Annotated[str, typer.Option(help="B,T,H,K,V of the costs")] = "8,4096,16,64,64",
-    dtype: Annotated[
-        str, typer.Option(help="of q, k, v in the costs: float32, bfloat16 or float16")
-    ] = "bfloat16",
+    dtype: Annotated[str, typer.Option(help="of q, k, v in the costs")] = "bfloat16",
     form: Annotated[str, typer.Option(help="of the kernels: split or fused")] = "split",
-    svg_file: Annotated[
-        Path | None, typer.Option("--svg", help="write the block program's graph here")
-    ] = None,
-    mermaid_file: Annotated[
-        Path | None, typer.Option("--mermaid", help="write it as Mermaid text here")
-    ] = None,
+    svg_file: Annotated[Path | None, typer.Option("--svg", help="write the program's graph")] = None,
+    mermaid_file: Annotated[Path | None, typer.Option("--mermaid", help="write it as Mermaid text")] = None,
     dump: Annotated[str | None, typer.Option(help="print one stage alone: " + ", ".join(STAGES))] = None,
 ) -> None:
     """Show a rule's equations, schedule, kernels and costs; write its graph; print a stage."""
@@ -66,7 +60,7 @@ def explain(
         _kernels(output, scheduled, form, size, dtype)
         _graphs(output, scheduled, svg_file, mermaid_file)
     output.print("\n[bold]Operator[/bold]")
-    output.print(Text(str(signature_of(rule))))
+    output.print(Text(str(signature_of(rule))), soft_wrap=True)
     if refused:
         raise typer.Exit(1)
 
@@ -133,9 +127,8 @@ def _state(output: Console, rule: MemoryRule, size: dict[str, int]) -> None:
 
 def _schedule(output: Console, scheduled: Scheduled) -> None:
     kind = "fixed by the rule" if scheduled.forward.block is not None else "any; a tuning choice"
-    output.print(
-        f"\n[bold]Schedule[/bold]: {scheduled.schedule} form, blocks of {scheduled.chunk} tokens ({kind}), because"
-    )
+    words = f"{scheduled.schedule} form, blocks of {scheduled.chunk} tokens ({kind}), because"
+    output.print(f"\n[bold]Schedule[/bold]: {words}")
     table = Table.grid(padding=(0, 2))
     for reason, meaning in reasons(scheduled.rule):
         table.add_row(Text("  " + reason), Text(meaning, style="dim"))
@@ -151,7 +144,7 @@ def _costs(output: Console, scheduled: Scheduled, size: dict[str, int], dtype: s
         "gates flops",
         "state flops",
         "output flops",
-        "of matrix products",
+        "in products",
         "bytes",
     ):
         table.add_column(name, justify="left" if name == "pass" else "right")
@@ -182,7 +175,8 @@ def _kernels(output: Console, scheduled: Scheduled, form: str, size: dict[str, i
         return
     table = Table(title=f"kernels, {form} form, per token of one head", title_justify="left")
     for name in ("pass", "kernel", "order", "flops", "bytes", "what"):
-        table.add_column(name, justify="right" if name in ("flops", "bytes") else "left")
+        right = name in ("flops", "bytes")
+        table.add_column(name, justify="right" if right else "left", no_wrap=name in ("kernel", "order"))
     for cost in kernels:
         row = (cost.passes, cost.name, cost.order, quantity(cost.flops), f"{cost.bytes:,.0f}", cost.doc)
         table.add_row(*(Text(entry) for entry in row))

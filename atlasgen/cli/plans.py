@@ -59,7 +59,7 @@ def kernel_costs(scheduled: Scheduled, form: str, key: int, value: int, dtype: s
                 for node in kernel.nodes()
                 if node not in kernel.loaded and node.op not in ("leaf", "const")
             )
-            order = "sequential over blocks" if kernel.loop != "grid" else "parallel over blocks"
+            order = "blocks in turn" if kernel.loop != "grid" else "blocks at once"
             rows = scheduled.chunk
             found.append(
                 KernelCost(

@@ -1,4 +1,4 @@
-"""atlasgen profile: launches, device-memory bytes and dot flops, counted by running the kernels interpreted."""
+"""atlasgen profile: launches, device-memory bytes and dot flops of the kernels, counted interpreted."""
 
 from __future__ import annotations
 
@@ -86,7 +86,14 @@ def counted(
         backward = words != "forward"
         leaves = {name: tensor.requires_grad_(backward) for name, tensor in own.items()}
         with interpreter.count() as counters:
-            y, _ = operator(leaves.pop("q"), leaves.pop("k"), leaves.pop("v"), **leaves)
+            memory = leaves.pop("initial_memory", None)
+            y, _ = operator(
+                leaves.pop("q"),
+                leaves.pop("k"),
+                leaves.pop("v"),
+                initial_memory=memory,
+                **leaves,  # type: ignore[arg-type]
+            )
             if backward:
                 y.backward(torch.ones_like(y))
         kernels = [_count(name, kernel) for name, kernel in counters.kernels.items()]
@@ -139,7 +146,7 @@ def _table(
     title = f"{rule.name}, {form} form, {dtype}, B,T,H,K,V = {shape}"
     table = Table(title=title, title_justify="left")
     for name in ("pass", "kernel"):
-        table.add_column(name)
+        table.add_column(name, no_wrap=True)
     for name in ("launches", "loaded", "stored", "bytes / least", "dot flops"):
         table.add_column(name, justify="right")
     for words, found in passes.items():

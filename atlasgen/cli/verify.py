@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -12,6 +12,9 @@ from atlasgen.cli.console import FAILED, SentenceError, console, interpret_kerne
 from atlasgen.errors import CompileError
 from atlasgen.spec import load_rule, shipped_specs
 from atlasgen.spec.rule import MemoryRule
+
+if TYPE_CHECKING:  # torch and triton are imported after the environment is set
+    from atlasgen.verify import CaseResult, TensorResult
 
 DEFAULT_BACKENDS = "torch,triton"
 
@@ -64,11 +67,13 @@ def _verify(
     output.print(_summary(rule, results))
     for result in results:
         if result.failure is not None:
-            output.print(
-                f"[red]{result.backend} {result.dtype} {escape(str(result.case))}[/red]: {escape(result.failure)}"
-            )
-        elif details or not result.passed:
-            output.print(_tensors(result, details))
+            place = f"{result.backend} {result.dtype} {result.case}"
+            output.print(f"[red]{place}[/red]: {escape(result.failure)}")
+        elif not result.passed:
+            output.print(_tensors(str(result.case), result, [t for t in result.tensors if not t.passed]))
+    if details:
+        for group in _groups(results).values():
+            output.print(_tensors("worst of all cases", group[0], _worst_tensors(group)))
     return all(result.passed for result in results)
 
 
@@ -92,65 +97,60 @@ def _available(rule: MemoryRule, backend: str) -> list[str]:
     return found
 
 
-def _summary(rule: MemoryRule, results: list) -> Table:
-    """One line per backend and dtype: the tensor nearest to its bar over all cases."""
-    table = Table(title=f"{rule.name} against the reference", title_justify="left")
-    for name in (
-        "backend",
-        "dtype",
-        "cases",
-        "worst tensor",
-        "rms ratio",
-        "bar",
-        "max error",
-        "max |ref|",
-        "at",
-        "",
-    ):
-        right = name in ("cases", "rms ratio", "bar", "max error", "max |ref|")
-        table.add_column(name, justify="right" if right else "left")
-    groups: dict[tuple[str, str], list] = {}
+def _groups(results: list[CaseResult]) -> dict[tuple[str, str], list[CaseResult]]:
+    """Results by backend and dtype."""
+    groups: dict[tuple[str, str], list[CaseResult]] = {}
     for result in results:
         groups.setdefault((result.backend, result.dtype), []).append(result)
-    for (backend, dtype), group in groups.items():
+    return groups
+
+
+def _worst_tensors(group: list[CaseResult]) -> list[TensorResult]:
+    """For each tensor its result in the case where it is worst."""
+    found: dict[str, TensorResult] = {}
+    for tensor in (tensor for result in group for tensor in result.tensors):
+        kept = found.get(tensor.name)
+        if kept is None or (tensor.problem is not None, tensor.error) > (
+            kept.problem is not None,
+            kept.error,
+        ):
+            found[tensor.name] = tensor
+    return list(found.values())
+
+
+def _summary(rule: MemoryRule, results: list[CaseResult]) -> Table:
+    """One line per backend and dtype: the tensor nearest to its bar over all cases."""
+    table = Table(title=f"{rule.name} against the reference", title_justify="left")
+    for name in ("backend", "dtype", "cases", "", "worst tensor", "rms", "bar", "max error", "at"):
+        table.add_column(name, no_wrap=name not in ("worst tensor", "at"))
+    for (backend, dtype), group in _groups(results).items():
         passed = sum(result.passed for result in group)
-        ran = [result for result in group if result.worst is not None]
         mark = "[green]pass[/green]" if passed == len(group) else "[red]FAIL[/red]"
-        if not ran:
-            table.add_row(backend, dtype, f"{passed}/{len(group)}", "", "", "", "", "", "", mark)
-            continue
-        worst_case = max(ran, key=lambda result: result.worst.error / result.worst.bar)
-        worst = worst_case.worst
-        table.add_row(
-            backend,
-            dtype,
-            f"{passed}/{len(group)}",
-            worst.name,
-            f"{worst.error:.1e}",
-            f"{worst.bar:.0e}",
-            f"{worst.max_error:.1e}",
-            f"{worst.max_reference:.2g}",
-            f"{worst.worst} [dim]{worst_case.case}[/dim]",
-            mark,
-        )
+        row = [backend, dtype, f"{passed}/{len(group)}", mark]
+        ran = [(result.worst, result) for result in group if result.worst is not None]
+        if ran:
+            worst, result = max(ran, key=lambda pair: pair[0].error / pair[0].bar)
+            row += [worst.name, *_numbers(worst), f"{worst.worst} [dim]({result.case})[/dim]"]
+        table.add_row(*row)
     return table
 
 
-def _tensors(result: object, details: bool) -> Table:
-    """Every tensor of one case (or the failing ones)."""
-    from atlasgen.verify.check import CaseResult
+def _numbers(tensor: TensorResult) -> tuple[str, str, str]:
+    """Rms ratio, its bar, and the largest error beside the largest reference."""
+    largest = f"{tensor.max_error:.1e} of {tensor.max_reference:.2g}"
+    return f"{tensor.error:.1e}", f"{tensor.bar:.0e}", largest
 
-    assert isinstance(result, CaseResult)
-    title = f"{result.rule} {result.backend} {result.dtype} {result.case}"
-    table = Table(title=title, title_justify="left")
-    for name in ("tensor", "rms ratio", "bar", "max error", "max |ref|", "worst at", ""):
-        table.add_column(name)
-    for tensor in result.tensors:
-        if not details and tensor.passed:
-            continue
-        mark = "[green]pass[/green]" if tensor.passed else f"[red]{escape(tensor.problem or 'FAIL')}[/red]"
-        numbers = (f"{tensor.error:.1e}", f"{tensor.bar:.0e}", f"{tensor.max_error:.1e}")
-        table.add_row(tensor.name, *numbers, f"{tensor.max_reference:.2g}", tensor.worst, mark)
+
+def _tensors(title: str, result: CaseResult, tensors: list[TensorResult]) -> Table:
+    """One line per tensor."""
+    words = f"{result.rule} on {result.backend}, {result.dtype}: {title}"
+    table = Table(title=words, title_justify="left")
+    for name in ("tensor", "", "rms", "bar", "max error", "worst at"):
+        table.add_column(name, no_wrap=name != "worst at")
+    for tensor in tensors:
+        mark = "[green]pass[/green]" if tensor.passed else "[red]FAIL[/red]"
+        place = f"{tensor.worst} [red]{escape(tensor.problem)}[/red]" if tensor.problem else tensor.worst
+        table.add_row(tensor.name, mark, *_numbers(tensor), place)
     return table
 
 
