@@ -34,9 +34,9 @@ def layer_gate(rule: MemoryRule, name: str, key_energy: float) -> LayerGate:
     given = next((entry for entry in rule.layer.gates if entry.name == name), None)
     if given is None:
         return default
-    if given.init is not None or not given.bias:
+    if given.init is not None:
         return given
-    if (given.activation, given.max) == (default.activation, default.max):
+    if given.bias and (given.activation, given.max) == (default.activation, default.max):
         return replace(given, init=default.init)
     return replace(given, init=_middle(given))
 
@@ -87,7 +87,7 @@ def largest_step(rule: MemoryRule, key_energy: float) -> float:
         if theta.kind == "constant" and theta.value is not None:
             largest = theta.value
         longest = 1 / max(1 - largest, 0.05)
-    return 1 / (tokens * longest * max(key_energy, 1.0))
+    return 1 / (tokens * longest * key_energy)
 
 
 def largest_key_energy(rule: MemoryRule, qk_norm: str, key_size: int) -> float:
@@ -98,8 +98,11 @@ def largest_key_energy(rule: MemoryRule, qk_norm: str, key_size: int) -> float:
     length = 1.0 if qk_norm == "l2" else math.sqrt(key_size)
     even = length / math.sqrt(key_size)
     kind = rule.features.kind
-    if kind in ("l2norm", "softmax"):
+    if kind == "l2norm":
         return 1.0
+    if kind == "softmax":
+        largest = math.exp(length) / (math.exp(length) + key_size - 1)
+        return largest**2 + (1 - largest) ** 2 / max(key_size - 1, 1)
     if kind == "elu1":
         return max(key_size * (1 + even) ** 2, (1 + length) ** 2 + key_size - 1)
     if kind == "expr" and rule.features.expression is not None:

@@ -210,12 +210,14 @@ class MemoryLayer(nn.Module):
                 f"a {type(state).__name__}",
                 allowed="a LayerState, as a call with output_state=True returns it",
             )
-        if cu_seqlens is not None and (cu_seqlens.dim() != 1 or x.shape[0] != 1):
+        if cu_seqlens is None:
+            return
+        if not isinstance(cu_seqlens, Tensor) or cu_seqlens.dim() != 1 or x.shape[0] != 1:
             raise ArgumentError(
                 "cu_seqlens",
-                f"its sequences are packed in one row, but x has batch {x.shape[0]}",
-                value=list(cu_seqlens.shape),
-                allowed="int32 or int64 [N + 1] with x [1, total, hidden_size]",
+                f"its sequences are packed in one row, while x has batch {x.shape[0]}",
+                value=type(cu_seqlens).__name__,
+                allowed="an int32 or int64 tensor [N + 1] with x [1, total, hidden_size]",
                 suggestion="reshape [B, T, D] to [1, B * T, D] and give every sequence's borders",
             )
 

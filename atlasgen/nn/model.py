@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.utils import _pytree
 
 from atlasgen.errors import ArgumentError
@@ -85,9 +86,9 @@ class MemoryLanguageModel(nn.Module):
         self.embedding = nn.Embedding(vocabulary_size, hidden_size, **factory)
         self.blocks = nn.ModuleList(MemoryBlock(make_layer(), mlp_size, **factory) for _ in range(num_layers))
         self.norm = RMSNorm(hidden_size, **factory)
-        self.head = nn.Linear(hidden_size, vocabulary_size, bias=False, **factory)
-        if tie_weights:
-            self.head.weight = self.embedding.weight
+        # Tied weights are read from the embedding: a second reference to a parameter would be cut
+        # by to_empty and by wrappers that replace parameters.
+        self.head = None if tie_weights else nn.Linear(hidden_size, vocabulary_size, bias=False, **factory)
         self._scale_down()
 
     def reset_parameters(self) -> None:
@@ -101,7 +102,7 @@ class MemoryLanguageModel(nn.Module):
     def _scale_down(self) -> None:
         """Small logits at the start, and a residual stream that does not grow with depth."""
         nn.init.normal_(self.embedding.weight, std=0.02)
-        if self.head.weight is not self.embedding.weight:
+        if self.head is not None:
             nn.init.normal_(self.head.weight, std=0.02)
         with torch.no_grad():
             for block in self.blocks:
@@ -132,7 +133,8 @@ class MemoryLanguageModel(nn.Module):
             if output_state:
                 x, layer_state = x
                 after.append(layer_state)
-        logits = self.head(self.norm(x))
+        weight = self.embedding.weight if self.head is None else self.head.weight
+        logits = functional.linear(self.norm(x), weight)
         return (logits, ModelState(after)) if output_state else logits
 
     @torch.no_grad()
