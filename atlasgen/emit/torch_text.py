@@ -44,6 +44,7 @@ def mask_text(node: Node, argument: str) -> str:
     """The argument (an operand already) times the band of ones, or the band itself."""
     row, column = positions(node["row"]), positions(node["column"])
     band = f"blocks.band({row}, {column}, {node['low']}, {node['high']}, like)"
+    band += ".mT" if node.dims[0] == node["column"] else ""
     value = node.args[0]
     if value.op == "const" and value["value"] == 1.0:
         return band

@@ -85,6 +85,8 @@ class Rows:
 
     def segments(self, x: Tensor, window: Tensor | None, wanted: Collection[str]) -> dict[str, Tensor]:
         """The wanted rows of each block: block [B, H, N, C, ...], halo [.., h, ...], sources [.., h + C, ...]."""
+        if self.source is None and self.tokens == self.count * self.rows and self.halo <= self.rows:
+            return {name: self._whole_blocks(x, name) for name in wanted}
         laid = self._laid_out(x, window)
         starts = {"block": self.halo, "halo": 0, "sources": 0}
         sizes = {"block": self.rows, "halo": self.halo, "sources": self.halo + self.rows}
@@ -94,9 +96,20 @@ class Rows:
             found[name] = rows.movedim(-1, 3).contiguous()
         return found
 
-    def gradient(
-        self, segments: Mapping[str, Tensor], has_window: bool
-    ) -> tuple[Tensor, Tensor | None]:
+    def _whole_blocks(self, x: Tensor, name: str) -> Tensor:
+        """One segment of a call that starts a sequence and ends at a border: each row is copied once."""
+        blocks = x.unflatten(1, (self.count, self.rows)).movedim(3, 1)
+        if name == "block":
+            return blocks.contiguous()
+        rows = self.halo + (self.rows if name == "sources" else 0)
+        found = x.new_empty(*blocks.shape[:3], rows, *blocks.shape[4:])
+        found[:, :, :1, : self.halo] = 0
+        found[:, :, 1:, : self.halo] = blocks[:, :, :-1, self.rows - self.halo :]
+        if name == "sources":
+            found[:, :, :, self.halo :] = blocks
+        return found
+
+    def gradient(self, segments: Mapping[str, Tensor], has_window: bool) -> tuple[Tensor, Tensor | None]:
         """The transpose of `segments`: gradients of x [B, T, H, ...] and of the window."""
         some = next(iter(segments.values()))
         batch, heads = some.shape[:2]
@@ -104,26 +117,23 @@ class Rows:
         parts = dict(segments)
         if "sources" in parts:
             sources = parts.pop("sources")
-            body = sources[:, :, :, self.halo :]
+            body, halo = sources[:, :, :, self.halo :], sources[:, :, :, : self.halo]
             parts["block"] = body + parts["block"] if "block" in parts else body
-            halo = sources[:, :, :, : self.halo]
             parts["halo"] = halo + parts["halo"] if "halo" in parts else halo
-        if self.source is None and "halo" not in parts:
-            return parts["block"].flatten(2, 3).transpose(1, 2)[:, : self.tokens], None
-        total = some.new_empty(batch, heads, self.halo + self.count * self.rows, *rest)
+        rows = self.halo + self.count * self.rows
+        laid = some.new_empty(batch, rows, heads, *rest)
+        total = laid.transpose(1, 2)
         total[:, :, : self.halo] = 0
-        body = total[:, :, self.halo :]
         if "block" in parts:
-            body.unflatten(2, (self.count, self.rows)).copy_(parts["block"])
+            total[:, :, self.halo :].unflatten(2, (self.count, self.rows)).copy_(parts["block"])
         else:
-            body.zero_()
+            total.zero_()
         if "halo" in parts and self.count:
             self._add_halo(total, parts["halo"])
-        total = total.transpose(1, 2)
         if self.source is None:
-            return total[:, self.halo : self.halo + self.tokens], None
+            return laid[:, self.halo : self.halo + self.tokens], None
         every = some.new_zeros(batch, self.held + self.tokens + 1, heads, *rest)
-        every[torch.arange(batch, device=some.device)[:, None], self.source] = total
+        every[torch.arange(batch, device=some.device)[:, None], self.source] = laid
         window = every[:, : self.held] if has_window else None
         return every[:, self.held : self.held + self.tokens], window
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -26,6 +26,7 @@ from atlasgen.spec.expression import evaluate_number
 from atlasgen.spec.rule import MemoryRule
 
 ROW_TENSORS = ("q", "k", "v")
+EVEN = 16  # products with 80 columns take three quarters of the time of those with 79
 
 
 @dataclass(frozen=True)
@@ -45,8 +46,15 @@ class TorchPrograms:
 def programs_for(scheduled: Scheduled) -> TorchPrograms:
     """The scheduled programs over one axis of sources, window gates factored, kept values chosen."""
     forward = tidy_forward(factor_masks(merge_sources(scheduled.forward)))
+    forward = replace(forward, halo=_even_halo(forward.halo, scheduled.chunk))
     backward = tidy_backward(differentiate(forward))
     return TorchPrograms(forward, backward, kept_values(backward))
+
+
+def _even_halo(halo: int, chunk: int) -> int:
+    """Rows of the halo for matrix products of an even size; windows do not reach the ones added."""
+    even = -(-halo // EVEN) * EVEN
+    return even if even <= chunk else halo
 
 
 def program_source(scheduled: Scheduled) -> str:
@@ -90,6 +98,13 @@ class TorchProgram:
         self.scheduled = schedule(rule)
         self.programs, self._functions = _compiled(rule)
         self.program = self.programs.forward
+        self.chunk = self.scheduled.chunk
+        self.source_rows = source_rows(self.program, self.chunk)
+        self.leaves = tuple(self.program.leaves())
+        kept = self.programs.kept
+        reached = walk(self.programs.backward.roots(), set(kept))
+        self.backward_leaves = tuple(n for n in reached if n.op == "leaf" and n not in kept)
+        self.backward_kept = tuple(kept[node] for node in reached if node in kept)
         self.inputs = input_names(self.scheduled)
         self.windowed = windowed_tensors(self.scheduled)
         captured = tuple(capture.name for capture in self.program.captures)
@@ -102,7 +117,7 @@ class TorchProgram:
     ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """Outputs (y in v's dtype, float32 states) and what `backward` needs (if `save`)."""
         call = _Call(self, tensors)
-        arrays = call.arrays(self.program.nodes())
+        arrays = call.arrays(self.leaves)
         initial = call.initial()
         result = self._functions["forward"](**call.frame, **arrays, **initial)
         rows, outputs = call.rows, {}
@@ -126,25 +141,22 @@ class TorchProgram:
     ) -> dict[str, Tensor]:
         """Gradients by input name, each in its input's dtype."""
         call = _Call(self, tensors)
-        backward, kept = self.programs.backward, self.programs.kept
-        frame = dict(call.frame)
-        reached = walk(backward.roots(), set(kept))
-        wanted = [node for node in reached if node.op == "leaf" and node not in kept]
+        backward, wanted = self.programs.backward, self.backward_leaves
         arrays = call.arrays(wanted)
-        arrays |= {kept[node]: saved[kept[node]] for node in reached if node in kept}
+        arrays |= {name: saved[name] for name in self.backward_kept}
         for carry in self.program.carries:
             if carry.leaf in wanted:
                 arrays[carry.name] = saved[f"{carry.name}_blocks"]
         if any(leaf["name"] == "d_y" for leaf in wanted):
             arrays["d_y"] = call.gradient_rows(gradients.get("y"))
         incoming = self._incoming(gradients, call, arrays, wanted)
-        result = self._functions["backward"](**frame, **arrays, **incoming)
+        result = self._functions["backward"](**call.frame, **arrays, **incoming)
         return call.collect(backward, result)
 
     def saved_shapes(self, sizes: dict[str, int]) -> SavedShapes:
         """Each carry at the start of each block, then the kept values."""
         aligned = bool(sizes["resume"]) and self.program.block is not None
-        count = block_count(sizes["T"], self.scheduled.chunk, aligned)
+        count = block_count(sizes["T"], self.chunk, aligned)
         table: SavedShapes = {}
         for carry in self.program.carries:
             own = tuple(sizes["F" if dim == "K" else dim] for dim in carry.leaf.dims)
@@ -160,8 +172,8 @@ class TorchProgram:
         if dim in "KV":
             return sizes["F" if dim == "K" else "V"]
         if dim == "h":
-            return source_rows(self.program, self.scheduled.chunk)
-        return self.program.window if dim == "c" else self.scheduled.chunk
+            return self.source_rows
+        return self.program.window if dim == "c" else self.chunk
 
     # -- captures ------------------------------------------------------------------------------------
     def _captured(self, capture: Capture, result: dict[str, Tensor], call: _Call) -> Tensor:
@@ -178,7 +190,7 @@ class TorchProgram:
         gradients: Mapping[str, Tensor | None],
         call: _Call,
         arrays: dict[str, Tensor],
-        wanted: list[Node],
+        wanted: Sequence[Node],
     ) -> dict[str, Tensor]:
         """Gradients that enter the reversed loop: of final carries, and of captured values."""
         incoming = {}
@@ -227,7 +239,7 @@ class _Call:
         self.rows = Rows.of(
             self.batch,
             self.tokens,
-            owner.scheduled.chunk,
+            owner.chunk,
             program.halo,
             program.window - 1,
             program.block is not None,
@@ -277,9 +289,8 @@ class _Call:
             table[carry.name] = value.to(self.dtype)
         return table
 
-    def arrays(self, nodes: list[Node]) -> dict[str, Tensor]:
+    def arrays(self, wanted: Sequence[Node]) -> dict[str, Any]:
         """Arrays of all leaves but carries and gradients, by the emitted programs' names."""
-        wanted = [node for node in nodes if node.op == "leaf"]
         rows: dict[str, list[Node]] = {}
         found: dict[str, Any] = {}
         for leaf in wanted:
@@ -360,7 +371,7 @@ class _Call:
 
     def _full(self, value: Tensor | float, node: Node, leaf: Node) -> Tensor:
         """A contribution with all axes of its leaf and all of [B, H, N]."""
-        extent = {**self.sizes, "h": source_rows(self.owner.program, self.rows.rows)}
+        extent = {**self.sizes, "h": self.owner.source_rows}
         own = [extent.get(dim, self.rows.rows) for dim in leaf.dims]
         shape = (self.batch, self.heads, self.rows.count, *own)
         if not isinstance(value, Tensor):
