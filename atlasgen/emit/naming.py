@@ -73,6 +73,8 @@ def wrap(text: str, indent: int) -> list[str]:
     if len(text) + indent <= LINE:
         return [(prefix + text).rstrip()]
     span = _widest_call(text)
+    if span is not None and len(text) - span[1] + indent > LINE:
+        span = None  # what follows the call would not fit: break at operators
     if span is not None:
         opening, closing = span
         inner = [prefix + text[: opening + 1]]
@@ -100,7 +102,7 @@ def _widest_call(text: str) -> tuple[int, int] | None:
     for position, character in enumerate(text):
         if character in "([":
             stack.append(position)
-        elif character in ")]":
+        elif character in ")]" and stack:
             opening = stack.pop()
             if not stack and text[opening] == "(" and opening and text[opening - 1] not in " (":
                 spans.append((opening, position))

@@ -30,8 +30,8 @@ class Structure:
     form: "split" or "fused". gates: where gate-only values are computed: "inline" in every kernel that needs
     them, "vectors" (vectors by a prologue, matrices inline) or "all" (also P from memory). walk_rows: the
     state kernels walk the rows of a block in tiles instead of holding all of them. pieces: into how many
-    kernels the block-parallel backward is cut (1: one kernel; 2: queries with gates, keys with values;
-    3: queries with gates, keys, values).
+    kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values; 3: queries | keys |
+    values; 4: the halo's rows apart too). A gate's gradient goes where it shares most products.
     """
 
     form: Literal["split", "fused"] = "split"
@@ -306,7 +306,11 @@ class Planner:
     def _split_gates(self) -> tuple[list[Store], list[Store], dict[Node, str]]:
         """Stores of the block-parallel kernels, of the gate kernel, and the cut between them."""
         gradients = self.backward.gradients
-        cut = {gradients[node]: f"d_{self._buffer_name(node)}" for node in self.frontier if node in gradients}
+        cut: dict[Node, str] = {}
+        for node in self.frontier:
+            if node in gradients:
+                # Signs move outwards while the derivative is built: the gates see the magnitude.
+                cut[build.magnitude(gradients[node])] = f"d_{self._buffer_name(node)}"
         if not cut:
             return self.merged(), [], {}
         cache: dict[Node, bool] = {node: True for node in cut}
@@ -332,9 +336,12 @@ class Planner:
         """Stores by piece; what is not q, k or v goes where it shares most products."""
         if self.structure.pieces == 1:
             return {"": stores}
-        groups = {"_q": ["d_q"], "_k": ["d_k", "d_k_halo"], "_v": ["d_v", "d_v_halo"]}
+        halo = ["d_k_halo", "d_v_halo"]
+        groups = {"_q": ["d_q"], "_k": ["d_k"], "_v": ["d_v"], "_halo": halo}
+        if self.structure.pieces == 3:
+            groups = {"_q": ["d_q"], "_k": ["d_k", halo[0]], "_v": ["d_v", halo[1]]}
         if self.structure.pieces == 2:
-            groups = {"_q": groups["_q"], "_kv": groups["_k"] + groups["_v"]}
+            groups = {"_q": ["d_q"], "_kv": ["d_k", "d_v", *halo]}
         chosen = {
             suffix: [store for store in stores if store.target in targets]
             for suffix, targets in groups.items()
@@ -344,7 +351,8 @@ class Planner:
         for store in stores:
             if store.target not in placed:
                 own = self._products([store])
-                best = max(groups, key=lambda suffix: len(own & products[suffix]))
+                filled = [suffix for suffix in groups if chosen[suffix]]
+                best = max(filled, key=lambda suffix: len(own & products[suffix]))
                 chosen[best].append(store)
         return {suffix: group for suffix, group in chosen.items() if group}
 

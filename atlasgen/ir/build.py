@@ -12,7 +12,7 @@ from typing import Any
 
 import sympy
 
-from atlasgen.ir.node import Node, ordered
+from atlasgen.ir.node import Node, ordered, walk
 from atlasgen.ir.scalar import arity, constant, placeholder, root, shift
 
 x0, x1 = placeholder(0), placeholder(1)
@@ -72,7 +72,7 @@ def mul(*factors: Node) -> Node:
         if is_const(result, 0.0) or is_const(factor, 0.0):
             return const(0.0)
         if is_negative(result) or is_negative(factor):
-            positive = mul(_magnitude(result), _magnitude(factor))
+            positive = mul(magnitude(result), magnitude(factor))
             result = positive if is_negative(result) == is_negative(factor) else neg(positive)
         elif result is factor:
             result = map_(x0**2, result)
@@ -81,7 +81,8 @@ def mul(*factors: Node) -> Node:
     return result
 
 
-def _magnitude(node: Node) -> Node:
+def magnitude(node: Node) -> Node:
+    """The node without its sign."""
     return node.args[0] if is_negative(node) else node
 
 
@@ -124,7 +125,7 @@ def sub(left: Node, right: Node) -> Node:
 def dot(left: Node, right: Node, dim: str) -> Node:
     """sum over `dim` of left * right."""
     if is_negative(left) or is_negative(right):
-        positive = dot(_magnitude(left), _magnitude(right), dim)
+        positive = dot(magnitude(left), magnitude(right), dim)
         return positive if is_negative(left) == is_negative(right) else neg(positive)
     if dim not in left.dims or dim not in right.dims:
         held, free = (left, right) if dim in left.dims else (right, left)
@@ -135,7 +136,7 @@ def dot(left: Node, right: Node, dim: str) -> Node:
         diagonal = _diagonal(second, dim)
         if diagonal is not None:
             other, values = diagonal
-            if other not in first.dims:
+            if other not in first.dims and _can_merge(first, dim, other):
                 return mul(relabel(first, {dim: other}), relabel(values, {dim: other}))
     dims = ordered(d for d in left.dims + right.dims if d != dim)
     return Node("dot", (left, right), dims, dim=dim)
@@ -146,9 +147,24 @@ def _diagonal(node: Node, dim: str) -> tuple[str, Node] | None:
     if node.op != "mask" or node["low"] != 0 or node["high"] != 0:
         return None
     row, column = node["row"], node["column"]
-    if "h" in (row, column) or dim not in (row, column):
+    if "h" in (row, column) or dim not in (row, column) or not _can_merge(node.args[0], row, column):
         return None
     return (column if dim == row else row), node.args[0]
+
+
+def _can_merge(node: Node, first: str, second: str) -> bool:
+    """True if renaming one axis to the other gives the entries where both are equal.
+
+    It does so for operators that combine axes by name, not for a leaf or a mask with both axes, nor below a
+    sum over one of them of something that has the other.
+    """
+    both = {first, second}
+    for entry in walk([node]):
+        if both <= set(entry.dims) and entry.op not in ("map", "add", "dot", "sum"):
+            return False
+        if entry.get("dim") in both and any(both <= {*a.dims, entry["dim"]} for a in entry.args):
+            return False
+    return True
 
 
 def sum_(node: Node, dim: str) -> Node:

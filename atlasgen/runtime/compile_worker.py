@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 import triton
+import triton.language as tl
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
@@ -69,18 +70,26 @@ def full_signature(kernel: Any, job: dict[str, Any]) -> dict[str, str]:
     return {name: given.get(name, "constexpr") for name in names}
 
 
+def _constant(value: Any) -> Any:
+    """A compile-time constant; "dtype:bf16" is the triton type of that name."""
+    if isinstance(value, str) and value.startswith("dtype:"):
+        return tl.dtype(value.removeprefix("dtype:"))
+    return value
+
+
 def compile_job(job: dict[str, Any], folder: str) -> dict[str, Any]:
     """Compile one job and read its figures."""
     started = time.perf_counter()
     kernel = find_kernel(load_module(job["source"], folder), job["kernel"])
     signature = full_signature(kernel, job)
-    pointers = [index for index, kind in enumerate(signature.values()) if kind.startswith("*")]
+    aligned = [index for index, kind in enumerate(signature.values()) if kind.startswith("*") or ":" in kind]
     source = ASTSource(
         fn=kernel,
-        signature=signature,
-        constexprs=job["constants"],
-        # The launcher keeps this promise: it copies misaligned inputs. Nothing is promised of ints.
-        attrs={(index,): _POINTER_ALIGNMENT for index in pointers},
+        signature={name: kind.partition(":")[0] for name, kind in signature.items()},
+        constexprs={name: _constant(value) for name, value in job["constants"].items()},
+        # The launcher keeps this promise: it copies misaligned inputs. Of ints only those are divisible
+        # by 16 whose type says so ("i32:16"), as strides of whole rows are.
+        attrs={(index,): _POINTER_ALIGNMENT for index in aligned},
     )
     target = GPUTarget(job["backend"], job["arch"], job["warp_size"])
     options = {"num_warps": job["num_warps"], "num_stages": job["num_stages"]}

@@ -37,10 +37,9 @@ class KernelTiles:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Launch constants of all kernels: `chunk` where the rule leaves it free, tiles by kernel name."""
+    """Launch constants of all kernels, by kernel name."""
 
-    chunk: int | None = None
-    kernels: Mapping[str, KernelTiles] = field(default_factory=dict)
+    kernels: Mapping[str, KernelTiles] = field(default_factory=dict, hash=False)
 
     def of(self, kernel: str) -> KernelTiles:
         """The tiles of a kernel (the defaults where none are given)."""
@@ -112,35 +111,37 @@ class CallSizes:
     window: int
 
 
+def constants_of(
+    kernel: EmittedKernel, sizes: CallSizes, tiles: KernelTiles, dot: Any, precision: str
+) -> dict[str, Any]:
+    """Compile-time constants of a kernel for a call."""
+    whole = kernel.kernel.values == "whole"
+    block_v = padded(sizes.value) if whole else min(tiles.block_v, padded(sizes.value))
+    table = {
+        "ROWS": sizes.rows,
+        "HALO": sizes.halo,
+        "HELD": sizes.window - 1,
+        "WINDOW": sizes.window,
+        "K": sizes.key,
+        "V": sizes.value,
+        "BLOCK_ROWS": padded(sizes.rows),
+        "BLOCK_HALO": padded(sizes.halo),
+        "BLOCK_K": padded(sizes.key),
+        "BLOCK_V": block_v,
+        "BLOCK_AGES": triton.next_power_of_2(sizes.window),
+        "TILE_ROWS": min(tiles.tile_rows, padded(sizes.rows)),
+        "DOT": dot,
+        "PRECISION": precision,
+    }
+    return {name: table[name] for name in kernel.constants}
+
+
 class Launcher:
     """Runs the kernels of one emitted module."""
 
     def __init__(self, emitted: EmittedModule, name: str, tiles: Tiles) -> None:
         self.emitted, self.tiles = emitted, tiles
         self.module = load_module(emitted.source, name)
-
-    def constants(self, kernel: EmittedKernel, sizes: CallSizes, dot: Any, precision: str) -> dict:
-        """Compile-time constants of a kernel for a call."""
-        tiles = self.tiles.of(kernel.kernel.name)
-        whole = kernel.kernel.values == "whole"
-        block_v = padded(sizes.value) if whole else min(tiles.block_v, padded(sizes.value))
-        table = {
-            "ROWS": sizes.rows,
-            "HALO": sizes.halo,
-            "HELD": sizes.window - 1,
-            "WINDOW": sizes.window,
-            "K": sizes.key,
-            "V": sizes.value,
-            "BLOCK_ROWS": padded(sizes.rows),
-            "BLOCK_HALO": padded(sizes.halo),
-            "BLOCK_K": padded(sizes.key),
-            "BLOCK_V": block_v,
-            "BLOCK_AGES": triton.next_power_of_2(sizes.window),
-            "TILE_ROWS": min(tiles.tile_rows, padded(sizes.rows)),
-            "DOT": dot,
-            "PRECISION": precision,
-        }
-        return {name: table[name] for name in kernel.constants}
 
     def grid(self, kernel: EmittedKernel, sizes: CallSizes, constants: Mapping[str, Any]) -> int:
         """The number of programs."""
@@ -162,12 +163,12 @@ class Launcher:
     ) -> None:
         """Run one kernel on the tensors of a call, by name."""
         kernel = self.emitted.kernels[name]
-        constants = self.constants(kernel, sizes, dot, precision)
+        tiles = self.tiles.of(name)
+        constants = constants_of(kernel, sizes, tiles, dot, precision)
         grid = self.grid(kernel, sizes, constants)
         if grid == 0:
             return
         arguments = {argument.name: _value(argument, tensors) for argument in kernel.arguments}
-        tiles = self.tiles.of(name)
         getattr(self.module, name)[(grid,)](
             **arguments,
             tokens=sizes.tokens,

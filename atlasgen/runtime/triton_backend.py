@@ -9,12 +9,13 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
-from atlasgen.emit.plan import Kernel, Structure
+from atlasgen.emit.plan import Kernel
 from atlasgen.emit.triton_module import emit_module
 from atlasgen.ir.program import Carry
 from atlasgen.runtime import halo, interpreter
+from atlasgen.runtime.configuration import Configuration, choose
 from atlasgen.runtime.executable import SavedShapes
-from atlasgen.runtime.launch import CallSizes, Launcher, Tiles, allocate, padded
+from atlasgen.runtime.launch import CallSizes, Launcher, allocate, padded
 from atlasgen.runtime.rows import block_count
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec.expression import evaluate_number
@@ -26,29 +27,33 @@ PRECISION = {torch.float32: "ieee", torch.bfloat16: "ieee", torch.float16: "tf32
 
 
 class TritonProgram:
-    """Executable of one rule by emitted kernels, under one structure and set of tiles."""
+    """Executable of one rule by emitted kernels.
 
-    def __init__(
-        self, rule: MemoryRule, structure: Structure | None = None, tiles: Tiles | None = None
-    ) -> None:
+    configuration: what to run; None looks it up for each kind of call (device, dtype, K, V).
+    """
+
+    def __init__(self, rule: MemoryRule, configuration: Configuration | None = None) -> None:
         interpreter.install_shim()
         self.rule = rule
         self.scheduled = schedule(rule)
         self.program = self.scheduled.forward
-        self.structure = structure or Structure()
-        self.tiles = tiles or Tiles()
-        self.emitted = emit_module(self.scheduled, self.structure)
-        self.launcher = Launcher(self.emitted, f"{rule.name}_{self.structure.label}", self.tiles)
+        self.configuration = configuration
         self.windowed = self.scheduled.windowed
         self.inputs = self.scheduled.inputs
         self.outputs = self.scheduled.outputs
+        self.chunk = self.scheduled.chunk
+        self._launchers: dict[Configuration, Launcher] = {}
 
-    @property
-    def chunk(self) -> int:
-        """Rows per block: the rule's where blocks matter, else a tunable."""
-        if self.program.block is not None or self.tiles.chunk is None:
-            return self.scheduled.chunk
-        return max(self.tiles.chunk, self.program.window - 1)
+    def launcher(self, v: Tensor, key: int) -> Launcher:
+        """The kernels for a call with values like `v` and keys of size `key`."""
+        chosen = self.configuration
+        if chosen is None:
+            chosen = choose(self.rule, v.device, v.dtype, key, v.shape[-1])
+        if chosen not in self._launchers:
+            emitted = emit_module(self.scheduled, chosen.structure)
+            name = f"{self.rule.name}_{chosen.structure.label}"
+            self._launchers[chosen] = Launcher(emitted, name, chosen.tiles)
+        return self._launchers[chosen]
 
     def saved_shapes(self, sizes: dict[str, int]) -> SavedShapes:
         """Each carry at the start of each block."""
@@ -74,10 +79,10 @@ class TritonProgram:
         for name in self.outputs[1:]:
             dims = self._state_dims(name)
             outputs[name] = call.tensors[f"{name}_final"] = call.state(dims)
-        keep = save or self.structure.form == "split"
+        keep = save or call.launcher.emitted.plan.structure.form == "split"
         saved = call.checkpoints(self.program.carries) if keep else {}
         call.flags |= {"SAVE": keep, "STORE_FINAL": True}
-        call.run(self.emitted.plan.forward)
+        call.run(call.launcher.emitted.plan.forward)
         return outputs, saved if save else {}
 
     def _state_dims(self, name: str) -> tuple[str, ...]:
@@ -97,7 +102,7 @@ class TritonProgram:
         call.tensors.update(saved)
         finals = {name: gradients.get(name) for name in self.outputs[1:]}
         given = any(gradient is not None for gradient in finals.values())
-        call.flags |= {"GRAD_FINAL": given, "GRAD_INITIAL": True}
+        call.flags |= {"GRAD_FINAL": given, "GRAD_INITIAL": call.flags["HAS_INITIAL"]}
         for name, gradient in finals.items() if given else ():
             if gradient is None:
                 gradient = torch.zeros(call.shape(self._state_dims(name)), device=call.v.device)
@@ -105,7 +110,7 @@ class TritonProgram:
         d_y = gradients.get("y")
         call.tensors["d_y"] = torch.zeros_like(call.v) if d_y is None else d_y
         found = call.gradient_buffers()
-        call.run(self.emitted.plan.backward)
+        call.run(call.launcher.emitted.plan.backward)
         call.add_halos(found)
         return call.collect(found)
 
@@ -139,6 +144,7 @@ class Call:
             "HAS_LENGTH": tensors.get("length") is not None,
         }
         self._fill(initial, resume)
+        self.launcher = owner.launcher(v, k.shape[-1])
 
     def _contiguous_lanes(self, name: str) -> Tensor:
         tensor = self.tensors[name]
@@ -186,7 +192,7 @@ class Call:
 
     def run(self, kernels: tuple[Kernel, ...]) -> None:
         """Launch kernels in order; scratch buffers live until the last one that reads them."""
-        launcher = self.owner.launcher
+        launcher = self.launcher
         for kernel in kernels:
             self._scratch(kernel)
             launcher.launch(kernel.name, self.tensors, self.flags, self.sizes, self.dot, self.precision)
@@ -211,7 +217,7 @@ class Call:
             found[part.tensor] = self._like(part.tensor, ragged)
             if resume and part.tensor in self.owner.windowed:
                 found[f"window_{part.tensor}"] = self._like(f"window_{part.tensor}", True)
-        for carry in self.owner.program.carries:
+        for carry in self.owner.program.carries if self.flags["HAS_INITIAL"] else ():
             found[carry.name] = self.state(carry.leaf.dims)
         for part in backward.accumulate:
             if part.tensor != "anchor" or resume:
