@@ -48,6 +48,8 @@ class _TensorPrinter(StrPrinter):
     def _print_Pow(self, expr: sympy.Pow, rational: bool = False) -> str:
         base = self.parenthesize(expr.base, PRECEDENCE["Atom"])
         exponent = expr.exp
+        if expr.is_number:
+            return repr(float(expr))
         if exponent == sympy.S.Half:
             return self.functions["sqrt"].format(self._print(expr.base))
         if exponent == -sympy.S.Half:
