@@ -140,10 +140,7 @@ def test_a_window_beyond_its_block_is_refused_with_a_reason():
 
 
 @pytest.mark.slow
-@settings(
-    max_examples=300, suppress_health_check=list(HealthCheck), deadline=None,
-    verbosity=hypothesis.Verbosity.normal,
-)  # fmt: skip
+@settings(max_examples=300, suppress_health_check=list(HealthCheck))
 @given(calls(max(LENGTHS), choices()))
 def test_exploring(drawn):
     outcome(drawn, "torch")
