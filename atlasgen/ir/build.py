@@ -229,9 +229,7 @@ def decay(log: Node, row: str, column: str, exclusive: bool = False) -> Node:
         return mask(const(1.0), row, column, low, low)
     if log.dims != (column,):
         raise ValueError(f"decay needs a log gate over {column!r}, got {log}")
-    return Node(
-        "decay", (log,), ordered((row, column)), row=row, column=column, exclusive=exclusive
-    )
+    return Node("decay", (log,), ordered((row, column)), row=row, column=column, exclusive=exclusive)
 
 
 def decay_from_start(log: Node, row: str, exclusive: bool = False) -> Node:
