@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from atlasgen.cli.console import FAILED, console, progress
 from atlasgen.cli.optional import part
@@ -23,15 +24,15 @@ def build(
 ) -> None:
     """Write each rule's package of kernels. The same spec gives the same bytes."""
     output = console()
-    write_package = part("atlasgen.emit.package", "write_package", "Writing packages")
-    stale = part("atlasgen.emit.package", "stale", "Checking packages")
+    part("atlasgen.emit.package", "write_files", "Writing packages")
+    from atlasgen.cli.packages import stale, write_package
+
     rules = [load_rule(spec) for spec in specs or shipped_specs()]
     if check:
-        found = sorted(str(entry) for entry in stale(out, rules) or ())
+        found = stale(out)
         if found:
-            output.print(
-                f"[red]stale[/red] in {out}: {', '.join(found)}. Run atlasgen build and commit them."
-            )
+            lines = "".join(f"\n  {escape(reason)}" for reason in found)
+            output.print(f"[red]stale[/red] in {out}:{lines}\nRun atlasgen build and commit the packages.")
             raise typer.Exit(FAILED)
         output.print(f"[green]up to date[/green]: {len(rules)} packages in {out}")
         return
@@ -39,4 +40,4 @@ def build(
         for rule in rules:
             written = write_package(rule, out)
             step(f"built {rule.name}")
-            output.print(f"[green]built[/green] {written or out / rule.name}")
+            output.print(f"[green]built[/green] {written}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -143,6 +144,8 @@ def progress(description: str, total: int | None) -> Iterator[Any]:
 
 def interpret_kernels() -> None:
     """Let Triton kernels run interpreted where there is no GPU; before triton is imported."""
+    # Kernels compute both branches of a `where`; numpy warns of the one that is not taken.
+    warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"triton\.runtime\.interpreter")
     os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
     if "TRITON_INTERPRET" not in os.environ:
         import torch

@@ -70,7 +70,7 @@ STAGES: dict[str, Callable[[MemoryRule, str], str]] = {
 }
 
 
-def stage_text(rule: MemoryRule, stage: str, form: str = "split") -> str:
+def stage_text(rule: MemoryRule, stage: str, form: str = "default") -> str:
     """The text of one stage. Raises SentenceError for an unknown stage, CompileError as the stage does."""
     if stage not in STAGES:
         raise SentenceError(f"--dump {stage} is no stage; the stages are {', '.join(STAGES)}.")

@@ -30,7 +30,9 @@ def explain(
     spec: Annotated[str, typer.Argument(help="name of a shipped rule, or the path of a .toml file")],
     shape: Annotated[str, typer.Option(help="B,T,H,K,V of the costs")] = "8,4096,16,64,64",
     dtype: Annotated[str, typer.Option(help="of q, k, v in the costs")] = "bfloat16",
-    form: Annotated[str, typer.Option(help="of the kernels: split or fused")] = "split",
+    form: Annotated[
+        str, typer.Option(help="of the kernels: fused, split, split_all_rows_4, ...")
+    ] = "default",
     svg_file: Annotated[Path | None, typer.Option("--svg", help="write the program's graph")] = None,
     mermaid_file: Annotated[Path | None, typer.Option("--mermaid", help="write it as Mermaid text")] = None,
     dump: Annotated[str | None, typer.Option(help="print one stage alone: " + ", ".join(STAGES))] = None,
@@ -173,7 +175,7 @@ def _kernels(output: Console, scheduled: Scheduled, form: str, size: dict[str, i
     except SentenceError as error:
         output.print(f"\n[bold]Kernels[/bold]: {error}")
         return
-    table = Table(title=f"kernels, {form} form, per token of one head", title_justify="left")
+    table = Table(title=f"kernels ({form}), per token of one head", title_justify="left")
     for name in ("pass", "kernel", "order", "flops", "bytes", "what"):
         right = name in ("flops", "bytes")
         table.add_column(name, justify="right" if right else "left", no_wrap=name in ("kernel", "order"))

@@ -11,8 +11,6 @@ from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.text import ProgramText
 from atlasgen.schedules.serve import Scheduled
 
-FORMS = ("split", "fused")
-
 
 @dataclass(frozen=True)
 class KernelCost:
@@ -27,14 +25,17 @@ class KernelCost:
 
 
 def plan_of(scheduled: Scheduled, form: str) -> Any:
-    """The kernel plan under one form. Raises SentenceError where the emitter is not installed."""
+    """The kernel plan of one structure ("split", "fused", "split_all_rows_4").
+
+    Raises SentenceError where the emitter is not installed, ArgumentError for an unknown structure.
+    """
     try:
-        from atlasgen.emit.plan import Structure, make_plan
+        from atlasgen.emit.plan import make_plan
     except ImportError as error:
         raise SentenceError(f"The Triton emitter is not part of this installation ({error}).") from None
-    if form not in FORMS:
-        raise SentenceError(f"--form is {form!r}; allowed are {', '.join(FORMS)}.")
-    return make_plan(scheduled.forward, scheduled.backward, Structure(form=form))  # type: ignore[arg-type]
+    from atlasgen.verify.backends import structure_of
+
+    return make_plan(scheduled.forward, scheduled.backward, structure_of(form))
 
 
 def triton_source(scheduled: Scheduled, form: str) -> str:
@@ -114,4 +115,4 @@ def _size(dims: tuple[str, ...], axes: dict[str, int]) -> int:
     return total
 
 
-__all__ = ["FORMS", "KernelCost", "kernel_costs", "plan_of", "plan_text", "triton_source"]
+__all__ = ["KernelCost", "kernel_costs", "plan_of", "plan_text", "triton_source"]

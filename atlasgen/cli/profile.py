@@ -36,7 +36,7 @@ def profile(
     spec: Annotated[str, typer.Argument(help="the rule")],
     shape: Annotated[str, typer.Option(help="B,T,H,K,V")] = "1,128,2,64,64",
     dtype: Annotated[str, typer.Option(help="of q, k, v: float32, bfloat16 or float16")] = "float32",
-    form: Annotated[str, typer.Option(help="of the kernels: split, fused, or both")] = "both",
+    form: Annotated[str, typer.Option(help="structures: fused, split_all, default, ...")] = "fused,split",
     as_json: Annotated[bool, typer.Option("--json", help="print the counts as JSON")] = False,
 ) -> None:
     """Count what a rule's Triton kernels do, beside the least that any kernel must do."""
@@ -45,7 +45,7 @@ def profile(
     rule, size = load_rule(spec), sizes_of(shape)
     if dtype not in WORD:
         raise SentenceError(f"--dtype {dtype!r} is none of {', '.join(WORD)}.")
-    forms = {"both": ["fused", "split"]}.get(form, [form])
+    forms = form.split(",")
     counts: dict[str, dict[str, list[Count]]] = {}
     with progress("running the kernels", 2 * len(forms)) as step:
         for name in forms:
@@ -74,7 +74,7 @@ def counted(
     from atlasgen.verify.check import DTYPES
 
     interpreter.require_interpreted()
-    operator = operator_of(rule, f"triton:{form}")
+    operator = operator_of(rule, "triton" if form == "default" else f"triton:{form}")
     case = Case(size["B"], size["T"], size["H"], size["K"], size["V"])
     drawn = draw(rule, case, DTYPES[dtype]).tensors
     found = {}

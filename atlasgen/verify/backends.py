@@ -1,8 +1,9 @@
-"""Operators by the words of `verify`: a backend, or the Triton kernels in one form ("triton:fused")."""
+"""Operators by the words of `verify`: a backend, or the Triton kernels of one structure."""
 
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 from atlasgen.errors import ArgumentError
@@ -12,7 +13,10 @@ from atlasgen.runtime.compile import register_backend
 from atlasgen.runtime.operator import MemoryOperator
 from atlasgen.spec.rule import MemoryRule
 
-FORMS = ("split", "fused")
+STRUCTURES = (
+    "default, fused, split, or split_inline, split_vectors, split_all with _rows and a number of pieces"
+)
+_LABEL = re.compile(r"(fused)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?")
 
 
 class BackendUnavailableError(Exception):
@@ -20,20 +24,22 @@ class BackendUnavailableError(Exception):
 
 
 def operator_of(rule: MemoryRule, backend: str) -> MemoryOperator:
-    """The operator of a rule on "torch", "triton", ..., "triton:fused" or "triton:split".
+    """The operator of a rule on "torch", "triton", ..., "triton:fused" or "triton:split_all_rows_4".
 
-    Raises BackendUnavailableError, in one sentence, where the backend is not installed, CompileError
-    where it does not serve the rule, ArgumentError for an unknown word.
+    Without a structure Triton's kernels are those that the look-up chooses. Raises
+    BackendUnavailableError, in one sentence, where the backend is not installed, CompileError where
+    it does not serve the rule, ArgumentError for an unknown word.
     """
-    base, _, form = backend.partition(":")
-    if form and (base != "triton" or form not in FORMS):
-        allowed = [*known_backends(), *(f"triton:{name}" for name in FORMS)]
+    base, _, label = backend.partition(":")
+    if label and base != "triton":
+        allowed = [*known_backends(), "triton:fused", "triton:split"]
         raise ArgumentError("backend", "unknown", value=backend, allowed=", ".join(allowed))
     try:
-        if not form:
+        if not label:
             return compile_rule(rule, backend=base)
-        name = f"triton_{form}"
-        register_backend(name, _factory(form))
+        structure = structure_of(label)
+        name = f"triton_{structure.label}"
+        register_backend(name, _factory(structure))
         return compile_rule(rule, backend=name)
     except ImportError as error:
         raise BackendUnavailableError(
@@ -41,10 +47,32 @@ def operator_of(rule: MemoryRule, backend: str) -> MemoryOperator:
         ) from None
 
 
-@functools.cache
-def _factory(form: str) -> Any:
-    """What makes an executable of kernels in that form."""
+def structure_of(label: str) -> Any:
+    """The emitter's Structure of a label, as in `Structure.label`.
+
+    "split" is the plainest one, "default" that of calls without a tuned result.
+
+    Raises ArgumentError for an unknown label, ImportError without the emitter.
+    """
     from atlasgen.emit.plan import Structure
+
+    if label == "default":
+        from atlasgen.runtime.configuration import DEFAULT
+
+        return DEFAULT.structure
+    found = _LABEL.fullmatch(label)
+    if found is None:
+        raise ArgumentError("form", "no structure of kernels", value=label, allowed=STRUCTURES)
+    fused, gates, rows, pieces = found.groups()
+    if fused:
+        return Structure(form="fused")
+    return Structure("split", gates or "inline", rows is not None, int(pieces or 1))  # type: ignore[arg-type]
+
+
+@functools.cache
+def _factory(structure: Any) -> Any:
+    """What makes an executable of kernels of that structure."""
+    from atlasgen.runtime.configuration import Configuration
     from atlasgen.runtime.triton_backend import TritonProgram
 
-    return lambda rule: TritonProgram(rule, Structure(form=form))  # type: ignore[arg-type]
+    return lambda rule: TritonProgram(rule, Configuration(structure))

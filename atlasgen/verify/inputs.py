@@ -40,7 +40,8 @@ class Arguments:
 def draw(rule: MemoryRule, case: Case, dtype: torch.dtype = torch.float32, seed: int = 0) -> Arguments:
     """Arguments for `case`: q, k and v rounded to `dtype`, everything else to float32.
 
-    Gates lie where the rule is stable: unit keys, decays near one, steps that no block overshoots.
+    Keys are unit vectors unless the rule's layer leaves them raw; gates lie where the rule is stable: decays
+    near one, steps that no block overshoots.
     """
     generator = torch.Generator().manual_seed(seed)
     maker = _Maker(rule, case, generator)
@@ -131,14 +132,15 @@ class _Maker:
         q = self.normal(case.batch, case.tokens, case.query_heads or case.heads, case.key)
         k = self.normal(case.batch, case.tokens, case.key_heads or case.heads, case.key)
         v = self.normal(case.batch, case.tokens, case.heads, case.value)
-        k = k / k.norm(dim=-1, keepdim=True)
+        if rule.layer.qk_norm != "none":  # as the rule's layer feeds it
+            q, k = q / case.key**0.5, k / k.norm(dim=-1, keepdim=True)
         step = self._step(k)
         lr = rule.optimizer.lr
         if rule.depends_on_memory and not lr.is_argument:
             # The rule's own step cannot be drawn: shorter keys make the same product.
             fixed = lr.value if lr.kind == "constant" and lr.value is not None else 1.0
             k = k * min(1.0, (step / fixed) ** 0.5)
-        found = {"q": q / case.key**0.5, "k": k, "v": v}
+        found = {"q": q, "k": k, "v": v}
         alpha, theta = rule.retention.alpha, rule.optimizer.theta
         self._add(found, "lr", lr, 0.3 * step, step)
         self._add(found, "log_alpha", alpha, -0.1, 0.0)

@@ -1,0 +1,223 @@
+"""The commands from outside: output, exit codes, errors without tracebacks."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from atlasgen.cli.main import app
+from atlasgen.runtime.compile import register_backend
+from atlasgen.runtime.torch_backend import TorchProgram
+from atlasgen.spec import shipped_specs
+
+NOT_SERVED = 'retention = { kind = "token", order = "decay_first" }\noptimizer = { lr = "token" }\n'
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def run(*arguments: object) -> Result:
+    result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    assert "Traceback" not in result.output
+    return result
+
+
+def written(folder: Path, text: str, name: str = "mine.toml") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_help_lists_the_commands() -> None:
+    output = run("--help").output
+    for name in ("check", "explain", "build", "verify", "tune", "profile", "demo"):
+        assert name in output
+
+
+# -- check -----------------------------------------------------------------------------------------
+
+
+def test_check_passes_the_shipped_rules() -> None:
+    result = run("check", *shipped_specs())
+    assert result.exit_code == 0
+    assert result.output.count("ok ") == len(shipped_specs())
+
+
+def test_check_says_what_is_wrong_and_what_to_write(tmp_path: Path) -> None:
+    result = run("check", written(tmp_path, 'loss = "l3"\nwindw = 4\n'), "simple_gla")
+    assert result.exit_code == 1
+    assert "loss.kind" in result.output and '"l3"' in result.output
+    assert "dot, l2, lp, huber, expr" in result.output and 'Did you mean "window"?' in result.output
+    assert "ok " in result.output  # the other rule is still checked
+
+
+def test_check_names_what_is_not_served(tmp_path: Path) -> None:
+    path = written(tmp_path, NOT_SERVED)
+    result = run("check", path)
+    assert result.exit_code == 1
+    assert "retention.order" in result.output and 'order = "error_first"' in result.output
+    assert run("check", "--valid-only", path).exit_code == 0
+
+
+# -- explain ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", shipped_specs())
+def test_explain_every_shipped_rule(name: str) -> None:
+    result = run("explain", name, "--shape", "2,256,4,32,48")
+    assert result.exit_code == 0
+    for words in ("Update", "Mₜ = ", "Error", "Stability", "State of one head", "Schedule: dual", "forward"):
+        assert words in result.output
+    assert (
+        "B=2 T=256 H=4 K=32 V=48" in result.output
+        and "log of the retention" in result.output
+        or name
+        in (
+            "linear_attention",
+            "retnet",
+        )
+    )
+
+
+def test_explain_prints_the_largest_stable_step() -> None:
+    assert "largest stable lr 0.00195" in run("explain", "omeganet_linear").output
+    assert "any step" in run("explain", "swla").output
+
+
+def test_explain_a_rule_that_is_not_served(tmp_path: Path) -> None:
+    result = run("explain", written(tmp_path, NOT_SERVED))
+    assert result.exit_code == 1
+    assert "Mₜ = αₜ Mₜ₋₁ − ηₜ Gₜ" in result.output and "retention.order" in result.output
+
+
+def test_explain_writes_graphs(tmp_path: Path) -> None:
+    svg, text = tmp_path / "graph.svg", tmp_path / "graph.mmd"
+    assert run("explain", "swla", "--svg", svg, "--mermaid", text).exit_code == 0
+    assert svg.read_text().startswith("<svg") and text.read_text().startswith("flowchart")
+
+
+def test_explain_dumps_a_stage_alone() -> None:
+    result = run("explain", "swla", "--dump", "program")
+    assert result.exit_code == 0 and result.output.startswith("program swla (window 16")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("explain", "swla", "--shape", "1,2,3"), "five positive numbers"),
+        (("explain", "swla", "--dtype", "int8"), "float32"),
+        (("explain", "swla", "--dump", "tokens"), "no stage"),
+        (("explain", "swlaa"), "Did you mean"),
+        (("verify", "swla", "--backend", "cuda"), "unknown"),
+        (("verify", "swla", "--backend", "triton:whole"), "split_vectors"),
+        (("verify", "swla", "--dtype", "float8", "--backend", "torch"), "float32, bfloat16, float16"),
+        (("verify", "swla", "--against", "nowhere.py:fn"), "no such file"),
+        (("verify", "--against", "mine.py:fn"), "name that rule"),
+    ],
+)
+def test_wrong_arguments_are_one_message(arguments: tuple[str, ...], words: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert words in result.output
+
+
+def test_debug_shows_the_traceback() -> None:
+    result = CliRunner().invoke(app, ["--debug", "explain", "swlaa"])
+    assert type(result.exception).__name__ == "SpecError"
+
+
+# -- verify ----------------------------------------------------------------------------------------
+
+
+def test_verify_passes_a_right_backend() -> None:
+    result = run("verify", "simple_gla", "--backend", "torch", "--dtype", "float32", "--details")
+    assert result.exit_code == 0
+    assert "pass" in result.output and "FAIL" not in result.output
+    for tensor in ("y", "state.memory.M", "d q", "d log_alpha", "d state.memory.M"):
+        assert f" {tensor} " in result.output
+
+
+class _WrongKeys(TorchProgram):
+    """Gradients of keys that forget their last token."""
+
+    def backward(self, tensors, saved, gradients):
+        found = super().backward(tensors, saved, gradients)
+        found["k"] = found["k"].clone()
+        found["k"][:, -1:] = 0
+        return found
+
+
+def test_verify_fails_a_wrong_one_and_names_the_tensor_and_place() -> None:
+    register_backend("wrong_keys", _WrongKeys)
+    result = run("verify", "simple_gla", "--backend", "wrong_keys", "--dtype", "float32")
+    assert result.exit_code == 1
+    assert "FAIL" in result.output and "token 22" in result.output
+    failing = [line for line in result.output.splitlines() if "FAIL" in line]
+    assert all(" d k " in line for line in failing)
+
+
+def test_verify_says_that_a_backend_is_absent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "atlasgen.runtime.triton_backend", None)
+    result = run("verify", "retnet", "--dtype", "float32")
+    assert result.exit_code == 0
+    assert "not part of this installation" in result.output and "torch" in result.output
+    assert run("verify", "retnet", "--backend", "triton", "--dtype", "float32").exit_code == 2
+
+
+def test_against_a_function_of_the_user(tmp_path: Path) -> None:
+    code = (
+        "import torch\n"
+        "def read_before(q, k, v, log_alpha):\n"
+        "    sizes = v.shape[0], v.shape[2], k.shape[3], v.shape[3]\n"
+        "    memory, reads = torch.zeros(sizes, dtype=v.dtype), []\n"
+        "    for t in range(v.shape[1]):\n"
+        "        reads.append(torch.einsum('bhk,bhkv->bhv', q[:, t], memory))\n"
+        "        memory = log_alpha[:, t].exp()[..., None, None] * memory\n"
+        "        memory = memory + torch.einsum('bhk,bhv->bhkv', k[:, t], v[:, t])\n"
+        "    return torch.stack(reads, 1)\n"
+    )
+    path = written(tmp_path, code, "mine.py")
+    result = run("verify", "simple_gla", "--against", f"{path}:read_before")
+    assert result.exit_code == 1
+    assert "y first at batch 0, token 0, head 0" in result.output
+    assert "yours equals this rule with read = pre" in result.output
+
+
+# -- profile, build, tune, demo --------------------------------------------------------------------
+
+
+def test_profile_counts_the_kernels() -> None:
+    pytest.importorskip("atlasgen.runtime.triton_backend")
+    result = run("profile", "simple_gla", "--shape", "1,32,1,16,16", "--json")
+    assert result.exit_code == 0
+    content = json.loads(result.stdout)
+    assert set(content["forms"]) == {"fused", "split"}
+    for form, passes in content["forms"].items():
+        forward, whole = (
+            passes["forward"]["kernels"]["total"],
+            passes["forward + backward"]["kernels"]["total"],
+        )
+        assert forward["bytes"] >= passes["forward"]["least_bytes"] > 0, form
+        assert whole["bytes"] > forward["bytes"] and whole["dot_flops"] > forward["dot_flops"] > 0
+    assert content["forms"]["fused"]["forward"]["kernels"]["total"]["launches"] == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [
+        ("atlasgen.emit.package", ("build", "simple_gla", "--check")),
+        ("atlasgen.autotune.cli", ("tune", "simple_gla")),
+        ("atlasgen.demo.train", ("demo",)),
+        ("atlasgen.emit.plan", ("explain", "simple_gla", "--dump", "plan")),
+    ],
+)
+def test_a_part_that_is_not_installed_is_said_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch, module: str, arguments: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, module, None)
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "not part of this installation" in result.output

@@ -1,0 +1,48 @@
+"""A reader's own torch code for a rule, in many variants, written from the equations alone."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def omega(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    lr: Tensor,
+    gamma: Tensor,
+    log_alpha: Tensor,
+    *,
+    block: int = 4,
+    window: int = 3,
+    pre: bool = False,
+    scale: float = 1.0,
+    factor: float = 1.0,
+    boundary: str = "halo",
+    mean: bool = False,
+    decay: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """The Omega rule with an l2 loss and a matrix memory, token by token. y, and M [B, H, K, V]."""
+    batch, tokens, heads, keys = q.shape
+    memory = torch.zeros(batch, heads, keys, v.shape[-1], dtype=v.dtype)
+    point, points, reads = memory, [], []
+    for t in range(tokens):
+        if t % block == 0:
+            point = memory
+        points.append(point)
+        gradient, total = torch.zeros_like(memory), torch.zeros_like(gamma[:, t])
+        for i in range(max(0, t - window + 1), t + 1):
+            if boundary == "truncate" and i < t // block * block:
+                continue
+            at = points[i] if boundary == "carry" else point
+            error = factor * (torch.einsum("bhk,bhkv->bhv", k[:, i], at) - v[:, i])
+            gradient = gradient + torch.einsum("bh,bhk,bhv->bhkv", gamma[:, i], k[:, i], error)
+            total = total + gamma[:, i]
+        if mean:
+            gradient = gradient / total[..., None, None]
+        before = memory
+        kept = log_alpha[:, t].exp()[..., None, None] if decay else 1.0
+        memory = kept * memory - lr[:, t][..., None, None] * gradient
+        reads.append(scale * torch.einsum("bhk,bhkv->bhv", q[:, t], before if pre else memory))
+    return torch.stack(reads, 1), memory

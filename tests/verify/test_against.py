@@ -1,0 +1,155 @@
+"""A user's function against a rule: the first difference, and the rule it equals."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import pytest
+import torch
+
+from atlasgen.errors import ArgumentError
+from atlasgen.reference import run
+from atlasgen.spec import load_rule, rule_from_table
+from atlasgen.verify.against import compare_with, load_function
+from tests.verify.support import omega
+
+RULE = rule_from_table(
+    {
+        "rule": "small_omega",
+        "loss": "l2",
+        "window": {"length": 3, "gate": "token"},
+        "block": 4,
+        "optimizer": {"lr": "token"},
+        "retention": "token",
+    }
+)
+
+
+def test_the_same_rule() -> None:
+    verdict = compare_with(RULE, omega)
+    assert verdict.difference is None and not verdict.equal
+
+
+@pytest.mark.parametrize(
+    ("options", "label"),
+    [
+        ({"pre": True}, "read = pre"),
+        ({"factor": 2.0}, "lr doubled"),
+        ({"scale": 8**-0.5}, "scale = K**-0.5"),
+        ({"boundary": "truncate"}, "boundary = truncate"),
+        ({"boundary": "carry"}, "boundary = carry"),
+        ({"mean": True}, "normalise = mean"),
+        ({"decay": False}, "no decay"),
+        ({"block": 1}, "block = 1"),
+        ({"block": 8}, "block = 8"),
+        ({"window": 4}, "window = 4"),
+        ({"window": 1}, "window = 1"),
+        ({"pre": True, "scale": 8**-0.5}, "read = pre and scale = K**-0.5"),
+        ({"boundary": "truncate", "factor": 2.0}, "lr doubled"),
+    ],
+)
+def test_each_usual_difference_is_named(options: dict, label: str) -> None:
+    verdict = compare_with(RULE, functools.partial(omega, **options))
+    assert verdict.difference is not None and verdict.difference.tensor == "y"
+    assert verdict.equal and any(label in variant.label for variant in verdict.equal)
+    if len(options) == 2:
+        assert any(" and " in variant.label for variant in verdict.equal)
+
+
+def test_the_first_difference_is_placed() -> None:
+    def from_the_fifth_token(q, k, v, lr, gamma, log_alpha):
+        y, state = omega(q, k, v, lr, gamma, log_alpha)
+        y[:, 5:, 1, 2] += 1.0
+        return y, state
+
+    verdict = compare_with(RULE, from_the_fifth_token, seconds=0.5)
+    assert verdict.difference is not None
+    assert verdict.difference.place == "batch 0, token 5, head 1, position 2"
+    assert verdict.difference.yours - verdict.difference.wanted == pytest.approx(1.0)
+    assert not verdict.equal
+
+
+def test_a_difference_in_the_state_alone() -> None:
+    def half(q, k, v, lr, gamma, log_alpha):
+        y, memory = omega(q, k, v, lr, gamma, log_alpha)
+        return y, {"M": memory / 2}
+
+    verdict = compare_with(RULE, half, seconds=0.5)
+    assert verdict.difference is not None and verdict.difference.tensor == "state.memory.M"
+
+
+def test_lr_at_and_momentum() -> None:
+    table = {"loss": "dot", "optimizer": {"kind": "momentum", "lr": "token", "theta": "token"}}
+    rule = rule_from_table(table)
+    inside = rule_from_table({**table, "optimizer": {**table["optimizer"], "lr_at": "gradient"}})
+
+    def yours(q, k, v, **gates):
+        return run(inside, q, k, v, **gates)
+
+    verdict = compare_with(rule, yours)
+    assert "lr_at = gradient" in [variant.label for variant in verdict.equal]
+
+
+def test_order_of_decay_and_prediction() -> None:
+    rule = rule_from_table({"optimizer": {"lr": "token"}, "retention": "token"})
+    other = rule_from_table(
+        {"optimizer": {"lr": "token"}, "retention": {"kind": "token", "order": "decay_first"}}
+    )
+    verdict = compare_with(rule, lambda q, k, v, **gates: run(other, q, k, v, **gates))
+    assert [variant.label for variant in verdict.equal] == ["order = decay_first"]
+
+
+def test_a_normaliser_that_is_missing() -> None:
+    plain = rule_from_table({"features": "elu1", "loss": "dot"})
+    verdict = compare_with(load_rule("linear_attention"), lambda q, k, v: run(plain, q, k, v)[0])
+    assert "normaliser = none" in [variant.label for variant in verdict.equal]
+
+
+def test_float32_functions_are_compared_in_float32() -> None:
+    def single(q, k, v, **gates):
+        if q.dtype != torch.float32:
+            raise RuntimeError("expected Float but found Double")
+        return omega(q, k, v, **gates)
+
+    assert compare_with(RULE, single).difference is None
+
+
+def test_what_no_difference_explains_is_said_with_the_nearest() -> None:
+    rule = load_rule("simple_gla")
+
+    def late(q, k, v, log_alpha):
+        y, _ = run(rule, q, k, v, log_alpha=2 * log_alpha)
+        y[:, 9:] = 3.0
+        return y
+
+    verdict = compare_with(rule, late)
+    assert not verdict.equal and verdict.complete and verdict.tried > 50
+    assert verdict.nearest is not None
+    variant, difference = verdict.nearest
+    assert variant.label == "alpha squared" and difference.token == 9
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda q, k, v, lr: v, "cannot take the rule's arguments"),
+        (lambda q, k, v, **gates: v.transpose(1, 2), "transpose"),
+        (lambda q, k, v, **gates: [v], "returned a list"),
+        (lambda q, k, v, **gates: v @ v, "your function raised"),
+    ],
+)
+def test_functions_that_do_not_fit(function, words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        compare_with(RULE, function)
+
+
+def test_loading_a_function(tmp_path: Path) -> None:
+    (tmp_path / "helper.py").write_text("def twice(x):\n    return 2 * x\n")
+    path = tmp_path / "mine.py"
+    path.write_text("from helper import twice\n\ndef fn(q, k, v):\n    return twice(v)\n")
+    assert load_function(f"{path}:fn")(0, 0, 3) == 6
+    with pytest.raises(ArgumentError, match="no function other.*fn"):
+        load_function(f"{path}:other")
+    with pytest.raises(ArgumentError, match=r"not FILE\.py:FUNCTION"):
+        load_function("mine")
