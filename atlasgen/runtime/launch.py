@@ -53,13 +53,12 @@ def padded(extent: int) -> int:
 
 @lru_cache(maxsize=256)
 def load_module(source: str, name: str) -> ModuleType:
-    """Import emitted source; it is written to the cache folder, since Triton reads kernels from files."""
+    """Import emitted source: the shipped file that holds it, or one in the cache folder.
+
+    Triton reads kernels from files.
+    """
     digest = hashlib.sha256(source.encode()).hexdigest()[:16]
-    folder = cache_folder() / "kernels"
-    try:
-        path = _write_once(folder, f"{name}_{digest}.py", source)
-    except OSError:
-        path = _write_once(Path(tempfile.mkdtemp(prefix="atlasgen")), f"{name}_{digest}.py", source)
+    path = shipped_file(source, name) or _cached_file(source, f"{name}_{digest}.py")
     title = f"atlasgen_kernels_{name}_{digest}"
     spec = importlib.util.spec_from_file_location(title, path)
     if spec is None or spec.loader is None:
@@ -68,6 +67,26 @@ def load_module(source: str, name: str) -> ModuleType:
     sys.modules[title] = module
     spec.loader.exec_module(module)
     return module
+
+
+def shipped_file(source: str, name: str) -> Path | None:
+    """The file of a shipped package with exactly this source; None for own rules and other structures.
+
+    name: begins with the rule's name.
+    """
+    package = importlib.util.find_spec("atlasgen.generated")
+    for folder in (package and package.submodule_search_locations) or ():
+        for path in sorted(Path(folder).glob("*/kernels_*.py")):
+            if name.startswith(path.parent.name) and path.read_text("utf-8") == source:
+                return path
+    return None
+
+
+def _cached_file(source: str, name: str) -> Path:
+    try:
+        return _write_once(cache_folder() / "kernels", name, source)
+    except OSError:
+        return _write_once(Path(tempfile.mkdtemp(prefix="atlasgen")), name, source)
 
 
 def _write_once(folder: Path, name: str, text: str) -> Path:
