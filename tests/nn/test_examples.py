@@ -20,4 +20,4 @@ def test_own_rule() -> None:
     reason="`atlasgen build` has not made the package yet",
 )
 def test_train_layer() -> None:
-    assert runpy.run_path(str(EXAMPLES / "train_layer.py"))["main"]() > 0.6
+    assert runpy.run_path(str(EXAMPLES / "train_layer.py"))["main"]() > 0.5
