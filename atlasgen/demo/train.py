@@ -196,6 +196,7 @@ class Training:
 def generated_layer(rule: str) -> type[MemoryLayer]:
     """The class of atlasgen.generated.<rule> for a shipped rule; else one made from the spec."""
     module = f"atlasgen.generated.{rule}"
+    importlib.invalidate_caches()  # the package may have been built by this process
     if rule in shipped_specs() and importlib.util.find_spec(module) is not None:
         return getattr(importlib.import_module(module), class_name(rule))
     return layer_class(rule)

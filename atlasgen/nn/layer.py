@@ -86,13 +86,8 @@ class MemoryLayer(nn.Module):
         self.convolution = ShortConvolution(
             sum(self._widths), layer.conv if conv is None else conv, **factory
         )
-        self.gates = nn.ModuleDict()
         self._gates: dict[str, str] = {}
-        for argument in self.operator.signature.tensors:
-            # ModuleDict refuses the names of its own methods, which a rule's input may have.
-            name = f"{argument.name}_" if hasattr(nn.ModuleDict, argument.name) else argument.name
-            self._gates[argument.name] = name
-            self.gates[name] = self._gate(argument, device, dtype)
+        self.gates = self._make_gates(device, dtype)
         self.initial_memory: nn.Parameter | None = None
         if self.rule.memory.initial in ("learned", "given"):
             shape = (num_heads, self.key_size, self.value_size)
@@ -120,6 +115,16 @@ class MemoryLayer(nn.Module):
                 "num_query_heads", f"in no whole ratio to num_heads = {memories}", value=queries,
                 allowed="a multiple or a divisor of num_heads",
             )  # fmt: skip
+
+    def _make_gates(self, device: Device, dtype: torch.dtype | None) -> nn.ModuleDict:
+        """A module for each gate and input of the operator; notes under which key."""
+        gates = nn.ModuleDict()
+        for argument in self.operator.signature.tensors:
+            # ModuleDict refuses the names of its own methods, which a rule's input may have.
+            name = f"{argument.name}_" if hasattr(nn.ModuleDict, argument.name) else argument.name
+            self._gates[argument.name] = name
+            gates[name] = self._gate(argument, device, dtype)
+        return gates
 
     def _gate(self, argument: Argument, device: Device, dtype: torch.dtype | None) -> Gate:
         """The module that makes one of the operator's arguments."""

@@ -16,6 +16,7 @@ from torch.utils import _pytree
 from atlasgen.errors import ArgumentError
 from atlasgen.nn.block import MemoryBlock
 from atlasgen.nn.layer import MemoryLayer
+from atlasgen.nn.masking import masked_rows
 from atlasgen.nn.norms import RMSNorm
 from atlasgen.nn.state import LayerState
 from atlasgen.spec.rule import MemoryRule
@@ -121,20 +122,26 @@ class MemoryLanguageModel(nn.Module):
     ) -> Any:
         """tokens int [B, T] -> logits [B, T, vocabulary_size], or (logits, ModelState).
 
-        state, cu_seqlens and mask as those of MemoryLayer.forward.
+        state, cu_seqlens and mask as those of MemoryLayer.forward; padded rows give zero logits.
         """
         if tokens.dim() != 2:
             raise ArgumentError("tokens", "wrong shape", value=list(tokens.shape), allowed="[B, T]")
         x = self.embedding(tokens)
+        # Padding is taken out once for all layers: each new set of borders is read by the host.
+        rows = None if mask is None else masked_rows(mask, x, cu_seqlens)
+        if rows is not None:
+            x, cu_seqlens = rows.pack(x), rows.borders
         after = []
         for index, block in enumerate(self.blocks):
             before = None if state is None else state.layers[index]
-            x = block(x, before, output_state=output_state, cu_seqlens=cu_seqlens, mask=mask)
+            x = block(x, before, output_state=output_state, cu_seqlens=cu_seqlens)
             if output_state:
                 x, layer_state = x
                 after.append(layer_state)
         weight = self.embedding.weight if self.head is None else self.head.weight
         logits = functional.linear(self.norm(x), weight)
+        if rows is not None:
+            logits = rows.unpack(logits, tokens.shape[0])
         return (logits, ModelState(after)) if output_state else logits
 
     @torch.no_grad()

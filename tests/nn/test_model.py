@@ -47,7 +47,10 @@ def test_padding_and_packing_reach_every_layer() -> None:
     network, tokens = model(), torch.randint(19, (1, 12))
     alone = network(tokens[:, 5:])
     mask = torch.tensor([[0] * 5 + [1] * 7])
-    close(network(tokens, mask=mask)[:, 5:], alone)
+    padded, state = network(tokens, mask=mask, output_state=True)
+    close(padded[:, 5:], alone)
+    assert torch.equal(padded[:, :5], torch.zeros(1, 5, 19))
+    close(network(tokens[:, :3], state), network(tokens[:, :3], network(tokens[:, 5:], output_state=True)[1]))
     close(network(tokens, cu_seqlens=torch.tensor([0, 5, 12]))[:, 5:], alone)
 
 
