@@ -189,7 +189,7 @@ class Training:
         self.console.print(
             f"{result.margin:.2f} bits per byte below the bigrams after {result.seconds:.0f} s of training"
         )
-        self.console.print(result.sample, markup=False, highlight=False)
+        self.console.print(result.sample, markup=False, highlight=False, soft_wrap=True)
         self.console.print(f"loss.png, sample.txt, result.json and model.pt are in {self.out}")
 
 
