@@ -29,7 +29,7 @@ def build(
 
     rules = [load_rule(spec) for spec in specs or shipped_specs()]
     if check:
-        found = stale(out)
+        found = stale(out, rules if specs else None)
         if found:
             lines = "".join(f"\n  {escape(reason)}" for reason in found)
             output.print(f"[red]stale[/red] in {out}:{lines}\nRun atlasgen build and commit the packages.")

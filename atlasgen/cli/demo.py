@@ -2,49 +2,71 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 from rich.rule import Rule
 
-from atlasgen.cli.console import SentenceError, console
+from atlasgen.cli.console import SentenceError, console, interpret_kernels
 from atlasgen.cli.optional import part
 
 
 def demo(
     rule: Annotated[str, typer.Argument(help="the rule of the model's layers")] = "omeganet_linear",
-    out: Annotated[Path, typer.Option(help="the folder of the loss plot and the sample")] = Path("out/demo"),
-    steps: Annotated[
-        int | None, typer.Option(help="training steps; the demo's own number by default")
-    ] = None,
+    out: Annotated[Path, typer.Option(help="where the plot and the sample go")] = Path("out/demo"),
+    steps: Annotated[int | None, typer.Option(help="training steps")] = None,
+    seconds: Annotated[float, typer.Option(help="the longest that training may take")] = 200.0,
 ) -> None:
     """Build a rule, verify it, tune it (modelled), and train a small language model with its layer."""
-    from atlasgen.cli import build as build_command
-    from atlasgen.cli import tune as tune_command
-    from atlasgen.cli import verify as verify_command
-
     output = console()
-    run = part("atlasgen.demo.train", "run", "The demonstration's training")
-    done: list[str] = []
-    stages = {
-        "build": lambda: build_command.build([rule], out=out / "generated"),
-        "verify": lambda: verify_command.verify([rule], dtype="float32"),
-        "tune": lambda: tune_command.tune(rule),
-    }
-    for name, stage in stages.items():
-        output.print(Rule(name, align="left"))
-        try:
-            stage()
-        except SentenceError as error:
-            output.print(f"[yellow]left out[/yellow]: {error}")
-            done.append(f"{name}: left out")
-        else:
-            done.append(f"{name}: done")
+    interpret_kernels()  # before the first stage imports triton
+    train = part("atlasgen.demo.train", "run", "The demonstration's training")
+    done = [_stage(name, stage) for name, stage in _stages(rule).items()]
     output.print(Rule("train", align="left"))
-    summary = run(rule, out, steps=steps)
+    result = train(rule, steps=steps, seconds=seconds, out=out, console=output)
     output.print(Rule("summary", align="left"))
     for line in done:
         output.print(f"  {line}")
-    if summary is not None:
-        output.print(f"  {summary}")
+    output.print(
+        f"  train: {result.bits_per_byte:.3f} bits per byte on held-out text after {result.steps} steps "
+        f"(bigrams {result.bigram_bits_per_byte:.3f})"
+    )
+
+
+def _stages(rule: str) -> dict[str, Callable[[], None]]:
+    """What comes before the training, by name; each raises SentenceError where it cannot be done here."""
+
+    def build() -> None:
+        from atlasgen.cli.build import build
+        from atlasgen.spec import shipped_specs
+
+        folder = Path("generated")  # of a checkout: the layer is imported from there
+        if rule not in shipped_specs() or not folder.is_dir():
+            raise SentenceError(f"{rule} has no package here; its layer is made from the spec.")
+        build([rule], out=folder)
+
+    def verify() -> None:
+        from atlasgen.cli.verify import verify
+
+        verify([rule], dtype="float32")
+
+    def tune() -> None:
+        from atlasgen.cli.tune import tune
+
+        tune(rule)
+
+    return {"build": build, "verify": verify, "tune": tune}
+
+
+def _stage(name: str, stage: Callable[[], None]) -> str:
+    """Runs a stage under its heading; its line in the summary."""
+    console().print(Rule(name, align="left"))
+    try:
+        stage()
+    except SentenceError as error:
+        console().print(f"[yellow]left out[/yellow]: {escape(str(error))}")
+        return f"{name}: left out"
+    return f"{name}: done"

@@ -2,8 +2,10 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
 from atlasgen.cli.main import app
@@ -221,3 +223,46 @@ def test_a_part_that_is_not_installed_is_said_in_one_sentence(
     result = run(*arguments)
     assert result.exit_code == 2
     assert "not part of this installation" in result.output
+
+
+def test_build_writes_packages_and_check_finds_stale_ones(tmp_path: Path) -> None:
+    pytest.importorskip("atlasgen.emit.package")
+    assert run("build", "simple_gla", "--check", "--out", tmp_path).exit_code == 1
+    assert run("build", "simple_gla", "--out", tmp_path).exit_code == 0
+    assert run("build", "simple_gla", "--check", "--out", tmp_path).exit_code == 0
+    rule = tmp_path / "simple_gla" / "rule.toml"
+    rule.write_text(rule.read_text() + "\n")
+    result = run("build", "simple_gla", "--check", "--out", tmp_path)
+    assert result.exit_code == 1
+    assert "simple_gla/rule.toml" in result.output and "Run atlasgen build" in result.output
+
+
+def test_demo_runs_its_stages_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    train = pytest.importorskip("atlasgen.demo.train")
+    calls = []
+
+    def trained(rule: str, **options: object) -> SimpleNamespace:
+        calls.append(("train", rule, options["steps"], options["out"]))
+        return SimpleNamespace(bits_per_byte=2.5, bigram_bits_per_byte=3.3, steps=7)
+
+    monkeypatch.chdir(tmp_path)  # no checkout: nothing is built there
+    monkeypatch.setattr(train, "run", trained)
+    monkeypatch.setattr("atlasgen.cli.verify.verify", lambda specs, **_: calls.append(("verify", *specs)))
+    monkeypatch.setattr("atlasgen.cli.tune.tune", lambda rule: calls.append(("tune", rule)))
+    result = run("demo", "swla", "--steps", "7", "--out", tmp_path / "out")
+    assert result.exit_code == 0
+    assert calls == [("verify", "swla"), ("tune", "swla"), ("train", "swla", 7, tmp_path / "out")]
+    assert "build: left out" in result.output and "tune: done" in result.output
+    assert "2.500 bits per byte" in result.output
+
+
+def test_demo_stops_where_the_rule_is_not_verified(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    train = pytest.importorskip("atlasgen.demo.train")
+
+    def failing(specs: list[str], **_: object) -> None:
+        raise typer.Exit(1)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(train, "run", lambda *_, **__: pytest.fail("trained an unverified rule"))
+    monkeypatch.setattr("atlasgen.cli.verify.verify", failing)
+    assert run("demo", "swla").exit_code == 1
