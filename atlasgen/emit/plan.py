@@ -12,9 +12,10 @@ sizes and warps are launch constants (`Tiles`) and do not change the source.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from atlasgen.emit.row_scales import scales_inside
 from atlasgen.ir import build
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry, Contribution
@@ -162,7 +163,7 @@ class Planner:
 
     def _buffer_name(self, node: Node) -> str:
         index = self.frontier.index(node)
-        return f"gate_{self.names.get(node, index)}"
+        return f"gate_{self.names.get(node, f'value_{index}')}"
 
     # -- forward -------------------------------------------------------------------------------------
     def plan(self) -> Plan:
@@ -326,6 +327,9 @@ class Planner:
         kernels = []
         for suffix, stores in groups.items():
             roots = [store.node for store in stores]
+            if self._contracts(roots, set(loaded), "V"):
+                roots = scales_inside(roots, set(loaded))
+                stores = [replace(store, node=node) for store, node in zip(stores, roots, strict=True)]
             values = self._parallel_or(roots, set(loaded), "walked")
             name = f"output_gradient{suffix}"
             doc = "Gradients of one block: " + ", ".join(store.target for store in stores) + "."
@@ -342,31 +346,51 @@ class Planner:
             groups = {"_q": ["d_q"], "_k": ["d_k", halo[0]], "_v": ["d_v", halo[1]]}
         if self.structure.pieces == 2:
             groups = {"_q": ["d_q"], "_kv": ["d_k", "d_v", *halo]}
+        if self.structure.pieces == 4 and len(self.program.carries) > 1:
+            groups["_carried"] = self._carried(stores)
         chosen = {
             suffix: [store for store in stores if store.target in targets]
             for suffix, targets in groups.items()
         }
         placed = {store.target for group in chosen.values() for store in group}
         products = {suffix: self._products(group) for suffix, group in chosen.items()}
+        filled = [suffix for suffix in groups if chosen[suffix]]
         for store in stores:
             if store.target not in placed:
                 own = self._products([store])
-                filled = [suffix for suffix in groups if chosen[suffix]]
-                best = max(filled, key=lambda suffix: len(own & products[suffix]))
-                chosen[best].append(store)
+                halo_first = sorted(filled, key=lambda suffix: not store.target.endswith(suffix))
+                chosen[max(halo_first, key=lambda suffix: len(own & products[suffix]))].append(store)
         return {suffix: group for suffix, group in chosen.items() if group}
 
+    def _carried(self, stores: list[Store]) -> list[str]:
+        """Gradients of what weighs the carries: they read every carry and share no product with others."""
+        leaves = {carry.leaf for carry in (*self.program.carries, *self.backward.carries)}
+        weights = [store for store in stores if store.place == "blocks" and len(store.axes) < 2]
+        return [
+            store.target
+            for store in weights
+            if leaves & {a for node in walk([store.node], set(self.buffers)) if node.op == "dot" or node.op == "map" for a in node.args}
+        ]
+
     def _products(self, stores: list[Store]) -> set[Node]:
+        """Products with values: a kernel that walks V makes them in its loop, and others after it."""
         nodes = walk([store.node for store in stores], set(self.buffers))
-        return {node for node in nodes if node.op == "dot"}
+        return {node for node in nodes if node.op == "dot" and "V" in (*node.dims, node["dim"])}
 
     def _gate_gradients(self) -> tuple[Kernel, ...]:
         _, late, cut = self._split_gates()
-        if not late:
-            return ()
-        doc = "Gradients of the gates of one block, from those of decays and weights."
         loaded = {**{node: name for node, name in self.buffers.items()}, **cut}
-        return (Kernel("gates_gradient", doc, "grid", "none", tuple(late), loaded),)
+        windows = [store for store in late if store.target.startswith("d_gamma")]
+        decays = [store for store in late if store not in windows]
+        if self.structure.pieces < 4:
+            windows, decays = [], late
+        kernels = []
+        for name, stores in (("gates_gradient", decays), ("gates_gradient_window", windows)):
+            doc = "Gradients of one block's gates, from those of decays and weights: "
+            doc += ", ".join(store.target for store in stores) + "."
+            if stores:
+                kernels.append(Kernel(name, doc, "grid", "none", tuple(stores), loaded))
+        return tuple(kernels)
 
     def _fused_backward(self) -> Kernel:
         return Kernel(

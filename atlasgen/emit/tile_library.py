@@ -44,8 +44,9 @@ def softmax(x, lanes, axis: tl.constexpr):
 
 @triton.jit
 def power(x, exponent: tl.constexpr):
-    positive = tl.where(x > 0.0, x, 1.0)
-    return tl.where(x > 0.0, tl.exp(exponent * tl.log(positive)), 0.0)
+    size = tl.abs(x)
+    positive = tl.where(size > 0.0, size, 1.0)
+    return tl.where(size > 0.0, tl.exp(exponent * tl.log(positive)), 0.0)
 
 
 @triton.jit

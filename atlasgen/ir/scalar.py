@@ -56,6 +56,10 @@ class power(sympy.Function):  # noqa: N801
 
     nargs = 2
 
+    @classmethod
+    def eval(cls, x: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr | None:
+        return sympy.Integer(0) if x.is_zero else None
+
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         x, exponent = self.args
         return exponent * signed_power(x, exponent - 1)
@@ -68,6 +72,10 @@ class signed_power(sympy.Function):  # noqa: N801
     """sign(x) |x|**a, and 0 at x = 0 for any a; derivative a * power(x, a - 1)."""
 
     nargs = 2
+
+    @classmethod
+    def eval(cls, x: sympy.Expr, exponent: sympy.Expr) -> sympy.Expr | None:
+        return sympy.Integer(0) if x.is_zero else None
 
     def fdiff(self, argindex: int = 1) -> sympy.Expr:
         x, exponent = self.args
