@@ -189,7 +189,7 @@ class TorchEmitter:
     @property
     def _early(self) -> set[Node]:
         if not hasattr(self, "_early_set"):
-            self._early_set = set(walk(self.inside or self.roots, set(self.saved)))
+            self._early_set = set(walk([*self.inside, *self.looped] or self.roots, set(self.saved)))
         return self._early_set
 
     def _signature(self, header: str) -> None:
@@ -331,10 +331,7 @@ class TorchEmitter:
             writer.line(f"{name}_like = {name}")
             writer.line(f"{name} = {name}.flatten(0, 1)")
             writer.line(f"{name}_list = []")
-        keeps = {
-            node: self.namer.fresh(f"kept_{self.namer.preferred.get(node, 'value')}")
-            for node in kept
-        }
+        keeps = {node: self.namer.fresh(f"kept_{self.namer.preferred.get(node, 'value')}") for node in kept}
         for name in keeps.values():
             writer.line(f"{name} = []")
         for name in loop.accumulated:

@@ -84,9 +84,7 @@ def _factors(matrix: Node, dim: str) -> tuple[list[Node], list[Node], Node | Non
             outer.append(factor)
         else:
             rest.append(factor)
-    shared = all(
-        node["kind"] in SHARED for factor in rest for node in walk([factor]) if node.op == "leaf"
-    )
+    shared = all(node["kind"] in SHARED for factor in rest for node in walk([factor]) if node.op == "leaf")
     if not shared:
         return [], [], None
     core = build.mul(*rest) if rest else build.const(1.0)

@@ -1,10 +1,10 @@
 """Fewer passes over matrices: factors of a product grouped by their axes, signs and free factors outside.
 
-    (A * g) * h               ->  A * (g * h)           vectors are multiplied before a matrix
-    sum_s (A[t, s] * g[t])    ->  g[t] * sum_s A[t, s]
-    sum(-A), cumsum(-A)       ->  -sum(A), -cumsum(A)
-    x0 - x1 as a map          ->  a signed sum, to which a product can be added in place
-    live[t] * lr[t]           ->  lr[t]                 loads already give 0 in padding rows
+(A * g) * h               ->  A * (g * h)           vectors are multiplied before a matrix
+sum_s (A[t, s] * g[t])    ->  g[t] * sum_s A[t, s]
+sum(-A), cumsum(-A)       ->  -sum(A), -cumsum(A)
+x0 - x1 as a map          ->  a signed sum, to which a product can be added in place
+live[t] * lr[t]           ->  lr[t]                 loads already give 0 in padding rows
 """
 
 from __future__ import annotations

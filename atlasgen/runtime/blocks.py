@@ -49,9 +49,7 @@ def where(condition: Tensor, value: Tensor | float, other: Tensor | float) -> Te
     """torch.where that takes numbers on both sides and keeps the dtype of the tensors."""
     if not isinstance(value, Tensor) and not isinstance(other, Tensor):
         dtype = torch.get_default_dtype() if condition.dtype == torch.bool else condition.dtype
-        return torch.where(
-            condition, torch.tensor(value, dtype=dtype, device=condition.device), other
-        )
+        return torch.where(condition, torch.tensor(value, dtype=dtype, device=condition.device), other)
     return torch.where(condition, value, other)
 
 

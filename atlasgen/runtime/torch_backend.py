@@ -217,9 +217,7 @@ class TorchProgram:
                         incoming[capture.carry][index] += gradient[index]
             if leaf is not None:
                 arrays[leaf["name"]] = dense
-        named = {
-            carry.leaf["carry"]: carry.leaf["name"] for carry in self.programs.backward.carries
-        }
+        named = {carry.leaf["carry"]: carry.leaf["name"] for carry in self.programs.backward.carries}
         return {named[name]: value for name, value in incoming.items()}
 
 
