@@ -104,6 +104,7 @@ def add(*terms: Node | tuple[int, Node]) -> Node:
         for sign, node in signed
         if not is_const(node, 0.0)
     ]
+    signed = _distinct(signed)
     if not signed:
         return const(0.0)
     if len(signed) == 1:
@@ -117,6 +118,21 @@ def add(*terms: Node | tuple[int, Node]) -> Node:
     return Node("add", nodes, dims, signs=tuple(sign for sign, _ in signed))
 
 
+def _distinct(terms: list[tuple[int, Node]]) -> list[tuple[int, Node]]:
+    """The terms with each node once: equal ones cancel, or become one with a factor."""
+    counts: dict[Node, int] = {}
+    for sign, node in terms:
+        counts[node] = counts.get(node, 0) + sign
+    if len(counts) == len(terms):
+        return terms
+    merged = []
+    for node, count in counts.items():
+        if count:
+            times = node if abs(count) == 1 else mul(const(abs(count)), node)
+            merged.append((1 if count > 0 else -1, times))
+    return merged
+
+
 def sub(left: Node, right: Node) -> Node:
     """left - right."""
     return add((1, left), (-1, right))
@@ -124,6 +140,8 @@ def sub(left: Node, right: Node) -> Node:
 
 def dot(left: Node, right: Node, dim: str) -> Node:
     """sum over `dim` of left * right."""
+    if is_const(left, 0.0) or is_const(right, 0.0):
+        return const(0.0)
     if is_negative(left) or is_negative(right):
         positive = dot(magnitude(left), magnitude(right), dim)
         return positive if is_negative(left) == is_negative(right) else neg(positive)
@@ -169,6 +187,8 @@ def _can_merge(node: Node, first: str, second: str) -> bool:
 
 def sum_(node: Node, dim: str) -> Node:
     """The sum over one axis."""
+    if is_const(node, 0.0):
+        return node
     diagonal = _diagonal(node, dim)
     if diagonal is not None:
         other, values = diagonal
