@@ -68,7 +68,11 @@ def compiled(source: str, name: str) -> Callable[..., dict[str, Any]]:
 
 def function_of(results: dict[str, Node]) -> Callable[[Mapping[str, Tensor]], dict[str, Any]]:
     """The emitted function of nodes that no loop separates."""
-    return compiled(TorchEmitter(LoopText("computed", "Nodes.", (), results, False)).emit(), "computed")
+    # A program has an array to take its dtype from; a graph of bands alone has none.
+    results = {**results, "unused": token("unused", "r")}
+    function = compiled(TorchEmitter(LoopText("computed", "Nodes.", (), results, False)).emit(), "computed")
+    unused = torch.zeros(*BATCH, EXTENT["r"], dtype=torch.float64)
+    return lambda arrays: function({**arrays, "unused": unused})
 
 
 def full(value: Any, node: Node, dims: tuple[str, ...] | None = None) -> Tensor:
@@ -103,17 +107,17 @@ def check_derivatives(node: Node, arrays: Arrays, tolerance: float = 1e-6) -> No
     def loss(moved: Mapping[str, Tensor]) -> float:
         return float((full(forward(moved)["value"], node) * cotangent).sum())
 
-    leaves = [entry for entry in walk([node]) if entry.op == "leaf"]
-    for leaf in leaves:
-        name = leaf_name(leaf)
+    leaves: dict[str, list[Node]] = {}  # an argument may be read along several axes
+    for entry in walk([node]):
+        if entry.op == "leaf":
+            leaves.setdefault(leaf_name(entry), []).append(entry)
+    for name, readings in leaves.items():
         direction = torch.randn(arrays[name].shape, generator=generator, dtype=torch.float64)
-        if leaf not in gradients:
-            slope = 0.0
-        else:
-            known = {**arrays, "seed": cotangent}
-            slope = float(
-                (full(value_of(gradients[leaf], known), gradients[leaf], leaf.dims) * direction).sum()
-            )
+        known, slope = {**arrays, "seed": cotangent}, 0.0
+        for leaf in readings:
+            if leaf in gradients:
+                value = full(value_of(gradients[leaf], known), gradients[leaf], leaf.dims)
+                slope += float((value * direction).sum())
         up = loss({**arrays, name: arrays[name] + STEP * direction})
         down = loss({**arrays, name: arrays[name] - STEP * direction})
         expected = (up - down) / (2 * STEP)
