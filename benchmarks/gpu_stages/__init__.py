@@ -1,0 +1,1 @@
+"""The stages of benchmarks/gpu.py: correctness on a device, speed beside a peer, candidates."""
