@@ -185,7 +185,11 @@ def layer_section(quick: bool) -> dict[str, Any]:
     }
 
     def call(module: torch.nn.Module) -> Callable[[], Tensor]:
-        return lambda: module(x)[0]
+        def run() -> Tensor:
+            result = module(x)
+            return result if isinstance(result, Tensor) else result[0]
+
+        return run
 
     def wanted(module: torch.nn.Module) -> list[Tensor]:
         gradients = torch.autograd.grad(call(module)().sum(), [*module.parameters()], allow_unused=True)

@@ -84,7 +84,7 @@ class Rows:
         return every[batch[:, None], self.source].transpose(1, 2)
 
     def segments(self, x: Tensor, window: Tensor | None, wanted: Collection[str]) -> dict[str, Tensor]:
-        """The wanted rows of each block: block [B, H, N, C, ...], halo [.., h, ...], sources [.., h + C, ...]."""
+        """The wanted rows: block [B, H, N, C, ...], halo [.., h, ...], sources [.., h + C, ...]."""
         if self.source is None and self.tokens == self.count * self.rows and self.halo <= self.rows:
             return {name: self._whole_blocks(x, name) for name in wanted}
         laid = self._laid_out(x, window)
