@@ -11,6 +11,7 @@ from torch import Tensor
 
 from atlasgen.emit.plan import Kernel
 from atlasgen.emit.triton_module import emit_module
+from atlasgen.errors import CompileError
 from atlasgen.ir.program import Carry
 from atlasgen.runtime import halo, interpreter
 from atlasgen.runtime.configuration import Configuration, choose
@@ -24,6 +25,8 @@ from atlasgen.spec.rule import MemoryRule
 DOT = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float32}
 # Products of float16 inputs run in tf32: the same mantissa, and states beyond 65504 stay finite.
 PRECISION = {torch.float32: "ieee", torch.bfloat16: "ieee", torch.float16: "tf32"}
+
+LARGEST_BLOCK = 256  # rows: their [rows, rows] weights are one tile
 
 
 class TritonProgram:
@@ -42,6 +45,14 @@ class TritonProgram:
         self.inputs = self.scheduled.inputs
         self.outputs = self.scheduled.outputs
         self.chunk = self.scheduled.chunk
+        if padded(self.chunk) > LARGEST_BLOCK:
+            raise CompileError(
+                "block.size",
+                self.chunk,
+                f"a kernel holds the weights between all rows of a block, at most {LARGEST_BLOCK} of them",
+                f'block = {LARGEST_BLOCK}, or backend = "torch", which takes any block',
+                rule=rule.name,
+            )
         self._launchers: dict[Configuration, Launcher] = {}
 
     def launcher(self, v: Tensor, key: int) -> Launcher:
