@@ -90,9 +90,19 @@ def logcosh(x: Tensor) -> Tensor:
 
 
 def cumsum(x: Tensor, axis: int, reverse: bool, exclusive: bool) -> Tensor:
-    """Running sum along an axis, from its end if reverse, without the entry itself if exclusive."""
-    total = torch.cumsum(x.flip(axis), axis).flip(axis) if reverse else torch.cumsum(x, axis)
-    return total.sub_(x) if exclusive else total
+    """Running sum along an axis, from its end if reverse, without the entry itself if exclusive.
+
+    Nothing is subtracted: an entry may be larger than all before it by more than float32 resolves.
+    """
+    kept, lost = (1, 0) if reverse else (0, 1)
+    count = x.shape[axis]
+    part = x.narrow(axis, kept, count - 1) if exclusive else x
+    total = torch.cumsum(part.flip(axis), axis).flip(axis) if reverse else torch.cumsum(part, axis)
+    if not exclusive:
+        return total
+    result = torch.zeros_like(x)
+    result.narrow(axis, lost, count - 1).copy_(total)
+    return result
 
 
 class Running(NamedTuple):

@@ -26,6 +26,11 @@ class Cumsum(Operator):
         return f"blocks.cumsum({args[0]}, {axis}, {node['reverse']}, {node['exclusive']})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
+        if node["exclusive"] and len(node.dims) == 1:
+            # A sum of the others: subtracting an entry that dwarfs those before it would lose them.
+            rows, order = tile.position(node["dim"]), "<" if node["reverse"] else ">"
+            others = f"tl.where(({rows})[:, None] {order} ({rows})[None, :], ({args[0]})[None, :], 0.0)"
+            return f"tl.sum({others}, 1)"
         text = f"tl.cumsum({args[0]}, {node.dims.index(node['dim'])}"
         text += ", reverse=True)" if node["reverse"] else ")"
         return f"{text} - {args[0]}" if node["exclusive"] else text
@@ -82,9 +87,7 @@ class DecayFromStart(Operator):
     name = "decay_from_start"
 
     def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
-        return build.cumsum(
-            build.mul(gradient, node), node["row"], reverse=True, exclusive=node["exclusive"]
-        )
+        return build.cumsum(build.mul(gradient, node), node["row"], reverse=True, exclusive=node["exclusive"])
 
     def torch(self, node: Node, args: list[str]) -> str:
         return f"blocks.decay_from_start({args[0]}, {node['exclusive']})"
