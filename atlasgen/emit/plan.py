@@ -21,6 +21,7 @@ from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry, Contribution
 
 ValueMode = Literal["none", "whole", "parallel", "walked"]
+ERROR_GRADIENT = "d_errors_rows"
 GATE_KINDS = ("head", "position", "live", "exists")
 
 
@@ -326,14 +327,14 @@ class Planner:
         loaded = {**self.buffers, **self._carry_blocks(), **self._next_blocks()}
         kernels = []
         for suffix, stores in groups.items():
-            roots = [store.node for store in stores]
-            if self._contracts(roots, set(loaded), "V"):
-                roots = scales_inside(roots, set(loaded))
-                stores = [replace(store, node=node) for store, node in zip(stores, roots, strict=True)]
-            values = self._parallel_or(roots, set(loaded), "walked")
+            nodes = scales_inside([store.node for store in stores], set(loaded))
+            stores = [replace(store, node=node) for store, node in zip(stores, nodes, strict=True)]
+            values = self._parallel_or(nodes, set(loaded), "walked")
             name = f"output_gradient{suffix}"
             doc = "Gradients of one block: " + ", ".join(store.target for store in stores) + "."
             kernels.append(Kernel(name, doc, "grid", values, tuple(stores), dict(loaded)))
+            # What a kernel leaves beside gradients, later ones read instead of making it again.
+            loaded |= {store.node: store.target for store in groups[suffix] if store.target == ERROR_GRADIENT}
         return tuple(kernels)
 
     def _pieces(self, stores: list[Store]) -> dict[str, list[Store]]:
@@ -346,8 +347,13 @@ class Planner:
             groups = {"_q": ["d_q"], "_k": ["d_k", halo[0]], "_v": ["d_v", halo[1]]}
         if self.structure.pieces == 2:
             groups = {"_q": ["d_q"], "_kv": ["d_k", "d_v", *halo]}
-        if self.structure.pieces == 4 and len(self.program.carries) > 1:
-            groups["_carried"] = self._carried(stores)
+        if self.structure.pieces == 4 and self.program.block is not None:
+            carried = self._carried(stores)
+            weights = [store.target for store in stores if store.axes == ("r", "s")]
+            weights += [target for target, axes in carried.items() if axes == ("s",)]
+            groups = {"_v": ["d_v", ERROR_GRADIENT], "_q": ["d_q"], "_k": ["d_k"], "_halo": halo}
+            groups |= {"_weights": weights, "_carried": [name for name in carried if name not in weights]}
+            stores = [*stores, *self._error_gradient(stores)]
         chosen = {
             suffix: [store for store in stores if store.target in targets]
             for suffix, targets in groups.items()
@@ -362,15 +368,24 @@ class Planner:
                 chosen[max(halo_first, key=lambda suffix: len(own & products[suffix]))].append(store)
         return {suffix: group for suffix, group in chosen.items() if group}
 
-    def _carried(self, stores: list[Store]) -> list[str]:
-        """Gradients of what weighs the carries: they read every carry and share no product with others."""
+    def _error_gradient(self, stores: list[Store]) -> list[Store]:
+        """The gradient of the errors, [s, V], where both d_v and d_k are made from it."""
+        nodes = {store.target: store.node for store in stores}
+        if not {"d_k", "d_v"} <= set(nodes):
+            return []
+        stop = {*self.buffers, *self._carry_blocks(), *self._next_blocks(), *self.program.nodes()}
+        shared = set(walk([nodes["d_v"]], stop)) & set(walk([nodes["d_k"]], stop)) - stop
+        rows = [node for node in shared if node.dims == ("s", "V") and node.op not in ("leaf", "const")]
+        if not rows:
+            return []
+        return [Store(ERROR_GRADIENT, max(rows, key=lambda node: node.order), ("s", "V"), "blocks")]
+
+    def _carried(self, stores: list[Store]) -> dict[str, tuple[str, ...]]:
+        """Gradients of what weighs the carries, with their axes: they read every carry."""
         leaves = {carry.leaf for carry in (*self.program.carries, *self.backward.carries)}
         weights = [store for store in stores if store.place == "blocks" and len(store.axes) < 2]
-        return [
-            store.target
-            for store in weights
-            if leaves & {a for node in walk([store.node], set(self.buffers)) if node.op == "dot" or node.op == "map" for a in node.args}
-        ]
+        stop = set(self.buffers)
+        return {store.target: store.axes for store in weights if leaves & set(walk([store.node], stop))}
 
     def _products(self, stores: list[Store]) -> set[Node]:
         """Products with values: a kernel that walks V makes them in its loop, and others after it."""
@@ -380,12 +395,13 @@ class Planner:
     def _gate_gradients(self) -> tuple[Kernel, ...]:
         _, late, cut = self._split_gates()
         loaded = {**{node: name for node, name in self.buffers.items()}, **cut}
-        windows = [store for store in late if store.target.startswith("d_gamma")]
-        decays = [store for store in late if store not in windows]
-        if self.structure.pieces < 4:
-            windows, decays = [], late
+        groups: dict[str, list[Store]] = {"gates_gradient": []}
+        for store in late:
+            apart = self.structure.pieces == 4 and store.target.startswith(("d_gamma", "d_log_theta"))
+            suffix = "" if not apart else "_window" if store.target.startswith("d_gamma") else "_momentum"
+            groups.setdefault(f"gates_gradient{suffix}", []).append(store)
         kernels = []
-        for name, stores in (("gates_gradient", decays), ("gates_gradient_window", windows)):
+        for name, stores in groups.items():
             doc = "Gradients of one block's gates, from those of decays and weights: "
             doc += ", ".join(store.target for store in stores) + "."
             if stores:
