@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from atlasgen.emit.formatting import formatted
 from atlasgen.emit.launch_plan import kernel_table, plan_lines
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.triton_module import GENERATOR, EmittedModule, emit_module
@@ -150,7 +151,7 @@ def _literal(text: str) -> str:
 
 def _torch_module(parts: Parts) -> str:
     rule = parts.scheduled.rule
-    return (
+    return formatted(
         f'"""The memory rule {rule.name} as a torch program: `forward` and `backward` of all blocks.\n\n'
         "Arrays are [B, H, N, ...] over N blocks; `blocks` is atlasgen.runtime.blocks.\n"
         f'{_origin(parts.scheduled)}\n"""\n\nimport torch\n\n\n'

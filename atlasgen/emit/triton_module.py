@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from atlasgen.emit import tile_library
+from atlasgen.emit.formatting import formatted
 from atlasgen.emit.naming import LINE
 from atlasgen.emit.plan import Kernel, Plan, Structure, make_plan
 from atlasgen.emit.triton_kernel import KernelEmitter
@@ -314,7 +315,7 @@ def emit_module(scheduled: Scheduled, structure: Structure) -> EmittedModule:
     plan = make_plan(scheduled.forward, scheduled.backward, structure)
     kernels = {kernel.name: FunctionEmitter(scheduled, kernel).emit() for kernel in plan.kernels}
     body = "\n\n".join(kernel.text for kernel in kernels.values())
-    source = _header(scheduled, structure) + _helpers(body) + "\n\n" + body
+    source = formatted(_header(scheduled, structure) + _helpers(body) + "\n\n" + body)
     return EmittedModule(plan, source, kernels)
 
 
