@@ -40,6 +40,8 @@ def stale(folder: Path, rules: Iterable[MemoryRule] | None = None) -> list[str]:
     reasons = [reason for rule in chosen for reason in stale_files(files_of(rule), folder / rule.name)]
     if {rule.name for rule in chosen} >= set(shipped_specs()) and folder.is_dir():
         known = {rule.name for rule in chosen} | {IGNORED, "__init__.py"}
-        extra = sorted(path.name for path in folder.iterdir() if path.name not in known)
+        extra = sorted(
+            path.name for path in folder.iterdir() if path.name not in known and path.name[0] != "."
+        )
         reasons += [f"{name}: no shipped rule has this package" for name in extra]
     return reasons

@@ -240,7 +240,8 @@ def write_files(files: Mapping[str, str], folder: Path) -> Path:
     if not stale_files(files, folder):
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.", suffix=".new"))
+    _remove_leftovers(folder)
+    fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.{os.getpid()}.", suffix=".new"))
     try:
         for name, text in files.items():
             (fresh / name).write_bytes(text.encode("utf-8"))
@@ -249,6 +250,14 @@ def write_files(files: Mapping[str, str], folder: Path) -> Path:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return folder
+
+
+def _remove_leftovers(folder: Path) -> None:
+    """Delete what builds left beside the folder that were killed: their processes are gone."""
+    for path in folder.parent.glob(f".{folder.name}.*.*"):
+        process = path.name.removeprefix(f".{folder.name}.").partition(".")[0]
+        if process.isdigit() and not Path(f"/proc/{process}").exists():
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _replace_folder(fresh: Path, folder: Path) -> None:
