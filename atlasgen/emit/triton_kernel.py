@@ -256,7 +256,8 @@ class KernelEmitter:
                 outside.append(node)
             elif node not in self.kernel.loaded:
                 stack.extend(node.args)
-        for node in sorted(outside, key=lambda entry: entry.order):
+        place = {node: index for index, node in enumerate(self.nodes)}
+        for node in sorted(outside, key=place.__getitem__):
             self.operand(node)
 
     def _merge_sums(self, sums: list[Node], level: int) -> dict[Node, list[tuple[int, Node]]]:

@@ -72,17 +72,23 @@ class Node:
 
 
 def walk(roots: Iterable[Node], stop: frozenset[Node] | set[Node] = frozenset()) -> list[Node]:
-    """All nodes that `roots` need, arguments first, in creation order; `stop` nodes are not entered."""
-    seen: set[Node] = set()
-    stack = list(roots)
-    while stack:
-        node = stack.pop()
-        if node in seen:
-            continue
-        seen.add(node)
-        if node not in stop:
-            stack.extend(node.args)
-    return sorted(seen, key=lambda node: node.order)
+    """All nodes that `roots` need, arguments first; `stop` nodes are not entered.
+
+    The order depends on the graph and the order of `roots` alone, not on what was built before.
+    """
+    done: dict[Node, None] = {}
+    for root in roots:
+        stack = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if node in done:
+                continue
+            if ready or node in stop:
+                done[node] = None
+            else:
+                stack.append((node, True))
+                stack.extend((argument, False) for argument in reversed(node.args))
+    return list(done)
 
 
 def users(nodes: Iterable[Node]) -> dict[Node, list[Node]]:

@@ -25,7 +25,7 @@ def kept_values(backward: BackwardProgram) -> dict[Node, str]:
         if node not in shared:
             read.update(node.args)
     kept: dict[Node, str] = {}
-    for node in sorted(read & shared, key=lambda entry: entry.order):
+    for node in (entry for entry in backward.forward.nodes() if entry in read):
         needed = set(walk([node], set(kept))) - set(kept)
         if any(_is_expensive(entry) for entry in needed) and _is_complete(node):
             kept[node] = f"saved_{len(kept)}"

@@ -26,6 +26,8 @@ from atlasgen.spec.expression import evaluate_number
 from atlasgen.spec.rule import MemoryRule
 
 ROW_TENSORS = ("q", "k", "v")
+CACHED_BYTES = 1 << 22  # of keys and values per span of blocks
+LEAST_SPAN = 8  # blocks
 EVEN = 16  # products with 80 columns take three quarters of the time of those with 79
 
 
@@ -119,7 +121,8 @@ class TorchProgram:
         call = _Call(self, tensors)
         arrays = call.arrays(self.leaves)
         initial = call.initial()
-        result = self._functions["forward"](**call.frame, **arrays, **initial)
+        names = {carry.name: carry.name for carry in self.program.carries}
+        result = call.in_spans(self._functions["forward"], arrays, initial, names, False)
         rows, outputs = call.rows, {}
         y = result["y"].movedim(1, 3).flatten(1, 2) if rows.count else call.empty_rows()
         outputs["y"] = rows.mask_tail(call.take_rows(y)).to(call.v.dtype).contiguous()
@@ -150,7 +153,8 @@ class TorchProgram:
         if any(leaf["name"] == "d_y" for leaf in wanted):
             arrays["d_y"] = call.gradient_rows(gradients.get("y"))
         incoming = self._incoming(gradients, call, arrays, wanted)
-        result = self._functions["backward"](**call.frame, **arrays, **incoming)
+        names = {carry.leaf["name"]: carry.name for carry in backward.carries}
+        result = call.in_spans(self._functions["backward"], arrays, incoming, names, True)
         return call.collect(backward, result)
 
     def saved_shapes(self, sizes: dict[str, int]) -> SavedShapes:
@@ -253,6 +257,52 @@ class _Call:
             "window": program.window,
             "resumed": self.resumed,
         }
+
+    def in_spans(
+        self,
+        function: Callable[..., dict[str, Any]],
+        arrays: Mapping[str, Any],
+        carried: Mapping[str, Tensor],
+        names: Mapping[str, str],
+        reverse: bool,
+    ) -> dict[str, Any]:
+        """An emitted function over spans of blocks that fit the cache, the carries passed between them.
+
+        names: the argument of each carry -> the result that is its value after the span.
+        """
+        spans = self._spans()
+        if len(spans) == 1:
+            return function(**self.frame, **arrays, **carried)
+        count, results = self.rows.count, []
+        for first, last in reversed(spans) if reverse else spans:
+            frame = {**self.frame, "count": last - first, "resumed": self.resumed and first == 0}
+            part = {
+                name: array[:, :, first:last]
+                if isinstance(array, Tensor) and array.ndim > 2 and array.shape[2] == count
+                else array
+                for name, array in arrays.items()
+            }
+            result = function(**frame, **part, **carried)
+            carried = {argument: result[name] for argument, name in names.items()}
+            results.append(result)
+        if reverse:
+            results.reverse()
+        last_result = results[0] if reverse else results[-1]
+        return {
+            name: value
+            if name in names.values()
+            else sum(result[name] for result in results)
+            if name.startswith("sum_")
+            else _joined([result[name] for result in results], spans)
+            for name, value in last_result.items()
+        }
+
+    def _spans(self) -> list[tuple[int, int]]:
+        """Ranges of blocks whose rows of keys and values take about CACHED_BYTES."""
+        row = self.batch * self.heads * (self.sizes["K"] + self.sizes["V"]) * self.dtype.itemsize
+        count = self.rows.count
+        length = max(LEAST_SPAN, CACHED_BYTES // max(1, row * self.rows.rows))
+        return [(first, min(first + length, count)) for first in range(0, count, length)] or [(0, 0)]
 
     def state_shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
         """[B, H, ...] of a carry."""
@@ -384,6 +434,13 @@ def source_rows(program: BlockProgram, chunk: int) -> int:
     """The length of the axis "h": the halo's rows, or all sources where the program has one axis of them."""
     merged = any(leaf.get("segment") == SOURCES for leaf in program.leaves("token"))
     return program.halo + chunk if merged else program.halo
+
+
+def _joined(values: list[Any], spans: list[tuple[int, int]]) -> Any:
+    """Results of consecutive spans as one; what no block changes has one entry and stays."""
+    if not isinstance(values[0], Tensor) or values[0].shape[2] != spans[0][1] - spans[0][0]:
+        return values[0]
+    return torch.cat(values, 2)
 
 
 @lru_cache(maxsize=256)
