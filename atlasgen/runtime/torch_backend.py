@@ -26,7 +26,7 @@ from atlasgen.spec.expression import evaluate_number
 from atlasgen.spec.rule import MemoryRule
 
 ROW_TENSORS = ("q", "k", "v")
-CACHED_BYTES = 1 << 22  # of keys and values per span of blocks
+CACHED_BYTES = 1 << 21  # of keys and values per span of blocks
 LEAST_SPAN = 8  # blocks
 EVEN = 16  # products with 80 columns take three quarters of the time of those with 79
 
@@ -273,7 +273,7 @@ class _Call:
         spans = self._spans()
         if len(spans) == 1:
             return function(**self.frame, **arrays, **carried)
-        count, results = self.rows.count, []
+        count, collected = self.rows.count, dict[str, Any]()
         for first, last in reversed(spans) if reverse else spans:
             frame = {**self.frame, "count": last - first, "resumed": self.resumed and first == 0}
             part = {
@@ -284,18 +284,18 @@ class _Call:
             }
             result = function(**frame, **part, **carried)
             carried = {argument: result[name] for argument, name in names.items()}
-            results.append(result)
-        if reverse:
-            results.reverse()
-        last_result = results[0] if reverse else results[-1]
-        return {
-            name: value
-            if name in names.values()
-            else sum(result[name] for result in results)
-            if name.startswith("sum_")
-            else _joined([result[name] for result in results], spans)
-            for name, value in last_result.items()
-        }
+            for name, value in result.items():
+                if name in names.values():
+                    collected[name] = value
+                elif name.startswith("sum_"):
+                    collected[name] = collected.get(name, 0.0) + value
+                elif not isinstance(value, Tensor) or value.shape[2] != last - first:
+                    collected[name] = value  # no block changes it
+                else:
+                    if name not in collected:
+                        collected[name] = value.new_empty(*value.shape[:2], count, *value.shape[3:])
+                    collected[name][:, :, first:last] = value
+        return collected
 
     def _spans(self) -> list[tuple[int, int]]:
         """Ranges of blocks whose rows of keys and values take about CACHED_BYTES."""
@@ -434,13 +434,6 @@ def source_rows(program: BlockProgram, chunk: int) -> int:
     """The length of the axis "h": the halo's rows, or all sources where the program has one axis of them."""
     merged = any(leaf.get("segment") == SOURCES for leaf in program.leaves("token"))
     return program.halo + chunk if merged else program.halo
-
-
-def _joined(values: list[Any], spans: list[tuple[int, int]]) -> Any:
-    """Results of consecutive spans as one; what no block changes has one entry and stays."""
-    if not isinstance(values[0], Tensor) or values[0].shape[2] != spans[0][1] - spans[0][0]:
-        return values[0]
-    return torch.cat(values, 2)
 
 
 @lru_cache(maxsize=256)
