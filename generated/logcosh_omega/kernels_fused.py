@@ -1,0 +1,841 @@
+"""Kernels of the memory rule logcosh_omega (fused).
+
+Rule be88dbbaf7d7, schedule dual, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def tanh(x):
+    # The series near zero keeps the relative precision that the quotient loses there.
+    small = x * (1.0 - x * x * (0.3333333333 - x * x * (0.1333333333 - x * x * 0.053968254)))
+    decay = tl.exp(-2.0 * tl.abs(x))
+    large = (1.0 - decay) / (1.0 + decay)
+    return tl.where(tl.abs(x) < 0.125, small, tl.where(x < 0.0, -large, large))
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def forward(
+    anchor_final_pointer,
+    anchor_pointer,
+    gamma_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    memory_blocks_pointer,
+    memory_final_pointer,
+    memory_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    y_pointer,
+    gamma_batch,
+    gamma_head,
+    gamma_row,
+    k_batch,
+    k_head,
+    k_row,
+    log_alpha_batch,
+    log_alpha_head,
+    log_alpha_row,
+    lr_batch,
+    lr_head,
+    lr_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    y_batch,
+    y_head,
+    y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    SAVE: tl.constexpr,
+    STORE_FINAL: tl.constexpr,
+    BLOCK_AGES: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+    WINDOW: tl.constexpr,
+):
+    """The memory from block to block and the reads of each block."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
+    # the block that is still open after the call
+    open_block = tl.cast((phase + end) // ROWS, tl.int64)
+    anchor = (
+        tl.load(
+            anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if RESUME
+        else 0.0
+    )
+    memory = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if HAS_INITIAL:
+        memory += tl.load(
+            memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for block in range(0, blocks):
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = (row >= first) & (row < last)
+        is_held = (row < first) & (row >= first - HELD)
+        earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+        is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+        is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+        log_alpha_block = (
+            log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
+        )
+        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+        lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+        gamma_block = gamma_pointer + batch * gamma_batch + head * gamma_head + start * gamma_row
+        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        if SAVE:
+            tl.store(
+                memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+        log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+        log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
+        log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
+        log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
+        log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k += tl.load(
+                window_k_base + row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # Q X^T
+        scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        decay = tl.exp(
+            tl.where(
+                (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
+                log_alpha_sum[:, None] - log_alpha_sum[None, :],
+                float("-inf"),
+            )
+        )
+        lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+        value_2 = decay * lr[None, :]
+        live_2 = live.to(tl.float32)
+        age_of = row[:, None] - row[None, :]
+        by_age = tl.load(
+            gamma_block + row[:, None] * gamma_row + age_of,
+            mask=live[:, None] & (age_of >= 0) & (age_of < WINDOW),
+            other=0.0,
+        ).to(tl.float32)
+        exists = ((row >= first - seen) & (row < last)).to(tl.float32)
+        value_3 = live_2[:, None] * (by_age * exists[None, :])
+        banded = tl.where((row[:, None] >= row[None, :]) & (row[:, None] - row[None, :] <= 7), value_3, 0.0)
+        age_of_2 = row[:, None] - halo_row[None, :]
+        by_age_2 = tl.load(
+            gamma_block + row[:, None] * gamma_row + age_of_2,
+            mask=live[:, None] & (age_of_2 >= 0) & (age_of_2 < WINDOW),
+            other=0.0,
+        ).to(tl.float32)
+        exists_halo = ((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))).to(tl.float32)
+        value_4 = live_2[:, None] * (by_age_2 * exists_halo[None, :])
+        banded_2 = tl.where(
+            (row[:, None] >= halo_row[None, :]) & (row[:, None] - halo_row[None, :] <= 7),
+            value_4,
+            0.0,
+        )
+        # 1 / sum over the window of gamma
+        window_mean = tl.where(
+            tl.sum(banded, 1) + tl.sum(banded_2, 1) != 0.0,
+            1.0 / (tl.sum(banded, 1) + tl.sum(banded_2, 1)),
+            0.0,
+        )
+        # Gamma: window gates by reader and source
+        window = tl.where(
+            (row[:, None] >= row[None, :]) & (row[:, None] - row[None, :] <= 7),
+            value_3 * window_mean[:, None],
+            0.0,
+        )
+        # P: source weights by read
+        weights = tl.dot(value_2.to(DOT), window.to(DOT), input_precision=PRECISION)
+        # (Q X^T) * P
+        attention = scores * weights
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v += tl.load(
+                window_v_base + row[:, None] * (heads * V) + value[None, :],
+                mask=is_held[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors = tanh(predictions - v)
+        product_2 = tl.dot(attention.to(DOT), errors.to(DOT), input_precision=PRECISION)
+        k_halo = tl.load(
+            k_block + halo_row[:, None] * k_row + feature[None, :],
+            mask=is_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k_halo += tl.load(
+                window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held_halo[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # Q X^T
+        scores_halo = tl.dot(q.to(DOT), tl.trans(k_halo.to(DOT)), input_precision=PRECISION)
+        # Gamma: window gates by reader and source
+        window_halo = tl.where(
+            (row[:, None] >= halo_row[None, :]) & (row[:, None] - halo_row[None, :] <= 7),
+            value_4 * window_mean[:, None],
+            0.0,
+        )
+        # P: source weights by read
+        weights_halo = tl.dot(value_2.to(DOT), window_halo.to(DOT), input_precision=PRECISION)
+        # (Q X^T) * P
+        attention_halo = scores_halo * weights_halo
+        # pred = phi(k) M*
+        predictions_halo = tl.dot(k_halo.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = tanh(predictions_halo - v_halo)
+        product_3 = tl.dot(attention_halo.to(DOT), errors_halo.to(DOT), input_precision=PRECISION)
+        # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+        reads = read_decay[:, None] * product - product_2 - product_3
+        y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+        tl.store(
+            y_block + row[:, None] * y_row + value[None, :],
+            reads,
+            mask=live[:, None] & is_value[None, :],
+        )
+        if STORE_FINAL:
+            if block == open_block:
+                tl.store(
+                    anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    anchor_point,
+                    mask=is_feature[:, None] & is_value[None, :],
+                )
+        # a_C: decay of the memory over the block
+        kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+        until_end = tl.exp(
+            tl.where(
+                tl.sum(log_alpha_reset, 0) == log_alpha_resets,
+                tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+                float("-inf"),
+            )
+        )
+        value_5 = until_end * lr
+        # p_C: last row of P
+        last_weights = tl.sum(value_5[:, None] * window, 0)
+        product_4 = tl.dot(
+            tl.trans((last_weights[:, None] * k).to(DOT)),
+            errors.to(DOT),
+            input_precision=PRECISION,
+        )
+        # p_C: last row of P
+        last_weights_halo = tl.sum(value_5[:, None] * window_halo, 0)
+        product_5 = tl.dot(
+            tl.trans((last_weights_halo[:, None] * k_halo).to(DOT)),
+            errors_halo.to(DOT),
+            input_precision=PRECISION,
+        )
+        # M at the end
+        memory_next = kept * memory - product_4 - product_5
+        memory = memory_next
+    if STORE_FINAL:
+        tl.store(
+            memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            memory,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        if open_block >= blocks:
+            tl.store(
+                anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def backward(
+    anchor_pointer,
+    d_anchor_final_pointer,
+    d_anchor_pointer,
+    d_gamma_pointer,
+    d_k_halo_pointer,
+    d_k_pointer,
+    d_log_alpha_pointer,
+    d_lr_pointer,
+    d_memory_final_pointer,
+    d_memory_pointer,
+    d_q_pointer,
+    d_v_halo_pointer,
+    d_v_pointer,
+    d_window_k_pointer,
+    d_window_v_pointer,
+    d_y_pointer,
+    gamma_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    d_gamma_batch,
+    d_gamma_head,
+    d_gamma_row,
+    d_k_batch,
+    d_k_head,
+    d_k_row,
+    d_log_alpha_batch,
+    d_log_alpha_head,
+    d_log_alpha_row,
+    d_lr_batch,
+    d_lr_head,
+    d_lr_row,
+    d_q_batch,
+    d_q_head,
+    d_q_row,
+    d_v_batch,
+    d_v_head,
+    d_v_row,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    gamma_batch,
+    gamma_head,
+    gamma_row,
+    k_batch,
+    k_head,
+    k_row,
+    log_alpha_batch,
+    log_alpha_head,
+    log_alpha_row,
+    lr_batch,
+    lr_head,
+    lr_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    GRAD_FINAL: tl.constexpr,
+    GRAD_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_AGES: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+    WINDOW: tl.constexpr,
+):
+    """All gradients, from the last block to the first."""
+    program = tl.program_id(0)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
+    # the block that is still open after the call
+    open_block = tl.cast((phase + end) // ROWS, tl.int64)
+    anchor = (
+        tl.load(
+            anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if RESUME
+        else 0.0
+    )
+    d_memory_next = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if GRAD_FINAL:
+        d_memory_next += tl.load(
+            d_memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if open_block >= blocks:
+            d_memory_next += tl.load(
+                d_anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+    for step in range(0, blocks):
+        block = blocks - 1 - step
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = (row >= first) & (row < last)
+        is_held = (row < first) & (row >= first - HELD)
+        earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+        is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+        is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+        log_alpha_block = (
+            log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
+        )
+        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        gamma_block = gamma_pointer + batch * gamma_batch + head * gamma_head + start * gamma_row
+        lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        d_read_decay = tl.sum(d_reads * product, 1)
+        log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+        log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
+        log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
+        log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
+        log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+        k_halo = tl.load(
+            k_block + halo_row[:, None] * k_row + feature[None, :],
+            mask=is_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k_halo += tl.load(
+                window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held_halo[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions_halo = tl.dot(k_halo.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = tanh(predictions_halo - v_halo)
+        product_2 = tl.dot(errors_halo.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
+        d_last_weights_halo = tl.sum(-(product_2 * k_halo), 1)
+        live_2 = live.to(tl.float32)
+        age_of = row[:, None] - halo_row[None, :]
+        by_age = tl.load(
+            gamma_block + row[:, None] * gamma_row + age_of,
+            mask=live[:, None] & (age_of >= 0) & (age_of < WINDOW),
+            other=0.0,
+        ).to(tl.float32)
+        exists_halo = ((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))).to(tl.float32)
+        value_2 = live_2[:, None] * (by_age * exists_halo[None, :])
+        age_of_2 = row[:, None] - row[None, :]
+        by_age_2 = tl.load(
+            gamma_block + row[:, None] * gamma_row + age_of_2,
+            mask=live[:, None] & (age_of_2 >= 0) & (age_of_2 < WINDOW),
+            other=0.0,
+        ).to(tl.float32)
+        exists = ((row >= first - seen) & (row < last)).to(tl.float32)
+        value_3 = live_2[:, None] * (by_age_2 * exists[None, :])
+        banded = tl.where((row[:, None] >= row[None, :]) & (row[:, None] - row[None, :] <= 7), value_3, 0.0)
+        banded_2 = tl.where(
+            (row[:, None] >= halo_row[None, :]) & (row[:, None] - halo_row[None, :] <= 7),
+            value_2,
+            0.0,
+        )
+        combined = tl.sum(banded, 1) + tl.sum(banded_2, 1)
+        # 1 / sum over the window of gamma
+        window_mean = tl.where(combined != 0.0, 1.0 / combined, 0.0)
+        # Gamma: window gates by reader and source
+        window_halo = tl.where(
+            (row[:, None] >= halo_row[None, :]) & (row[:, None] - halo_row[None, :] <= 7),
+            value_2 * window_mean[:, None],
+            0.0,
+        )
+        product_3 = tl.sum(d_last_weights_halo[None, :] * window_halo, 1)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k += tl.load(
+                window_k_base + row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # pred = phi(k) M*
+        predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v += tl.load(
+                window_v_base + row[:, None] * (heads * V) + value[None, :],
+                mask=is_held[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors = tanh(predictions - v)
+        product_4 = tl.dot(errors.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
+        d_last_weights = tl.sum(-(product_4 * k), 1)
+        # Gamma: window gates by reader and source
+        window = tl.where(
+            (row[:, None] >= row[None, :]) & (row[:, None] - row[None, :] <= 7),
+            value_3 * window_mean[:, None],
+            0.0,
+        )
+        product_5 = tl.sum(d_last_weights[None, :] * window, 1)
+        combined_2 = product_3 + product_5
+        lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+        until_end = tl.exp(
+            tl.where(
+                tl.sum(log_alpha_reset, 0) == log_alpha_resets,
+                tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+                float("-inf"),
+            )
+        )
+        running = tl.sum(
+            tl.where(row[:, None] > row[None, :], (combined_2 * lr * until_end)[None, :], 0.0),
+            1,
+        )
+        product_6 = tl.dot(d_reads.to(DOT), tl.trans(errors_halo.to(DOT)), input_precision=PRECISION)
+        # Q X^T
+        scores_halo = tl.dot(q.to(DOT), tl.trans(k_halo.to(DOT)), input_precision=PRECISION)
+        value_4 = product_6 * scores_halo
+        product_7 = tl.dot(value_4.to(DOT), tl.trans(window_halo.to(DOT)), input_precision=PRECISION)
+        product_8 = tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
+        # Q X^T
+        scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        value_5 = product_8 * scores
+        product_9 = tl.dot(value_5.to(DOT), tl.trans(window.to(DOT)), input_precision=PRECISION)
+        combined_3 = -product_7 - product_9
+        decay = tl.exp(
+            tl.where(
+                (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
+                log_alpha_sum[:, None] - log_alpha_sum[None, :],
+                float("-inf"),
+            )
+        )
+        banded_3 = tl.where(row[:, None] - row[None, :] >= 1, combined_3 * lr[None, :] * decay, 0.0)
+        banded_4 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded_3, 1) - banded_3, 0.0)
+        combined_4 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (running + tl.sum(banded_4, 0))
+        d_kept = tl.sum(tl.sum(d_memory_next * memory, 0), 0)
+        # a_C: decay of the memory over the block
+        kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+        d_log_alpha_block = (
+            d_log_alpha_pointer
+            + batch * d_log_alpha_batch
+            + head * d_log_alpha_head
+            + start * d_log_alpha_row
+        )
+        tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_4 + d_kept * kept, mask=live)
+        value_6 = d_reads * read_decay[:, None]
+        product_10 = tl.dot(value_6.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+        value_7 = decay * lr[None, :]
+        # P: source weights by read
+        weights_halo = tl.dot(value_7.to(DOT), window_halo.to(DOT), input_precision=PRECISION)
+        value_8 = product_6 * weights_halo
+        product_11 = tl.dot(value_8.to(DOT), k_halo.to(DOT), input_precision=PRECISION)
+        # P: source weights by read
+        weights = tl.dot(value_7.to(DOT), window.to(DOT), input_precision=PRECISION)
+        value_9 = product_8 * weights
+        product_12 = tl.dot(value_9.to(DOT), k.to(DOT), input_precision=PRECISION)
+        d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            product_10 - product_11 - product_12,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        value_10 = until_end * lr
+        # p_C: last row of P
+        last_weights = tl.sum(value_10[:, None] * window, 0)
+        product_13 = tl.dot(
+            (last_weights[:, None] * k).to(DOT),
+            d_memory_next.to(DOT),
+            input_precision=PRECISION,
+        )
+        # (Q X^T) * P
+        attention = scores * weights
+        product_14 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        d_errors = -product_13 - product_14
+        value_11 = tl.where(is_value[None, :], 1.0 - tanh(predictions - v) * tanh(predictions - v), 0.0)
+        d_predictions = d_errors * value_11
+        product_15 = tl.dot(d_predictions.to(DOT), tl.trans(anchor_point.to(DOT)), input_precision=PRECISION)
+        product_16 = tl.dot(tl.trans(value_9.to(DOT)), q.to(DOT), input_precision=PRECISION)
+        combined_5 = product_15 - product_4 * last_weights[:, None] - product_16
+        d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined_5,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        if RESUME:
+            d_window_k_base = (
+                d_window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            )
+            tl.store(
+                d_window_k_base + row[:, None] * (heads * K) + feature[None, :],
+                combined_5,
+                mask=is_held[:, None] & is_feature[None, :],
+            )
+        d_lr_block = d_lr_pointer + batch * d_lr_batch + head * d_lr_head + start * d_lr_row
+        tl.store(
+            d_lr_block + row * d_lr_row,
+            combined_2 * until_end + tl.sum(combined_3 * decay, 0),
+            mask=live,
+        )
+        value_12 = tl.where(is_value[None, :], tanh(predictions - v) * tanh(predictions - v) - 1.0, 0.0)
+        d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+        tl.store(
+            d_v_block + row[:, None] * d_v_row + value[None, :],
+            d_errors * value_12,
+            mask=live[:, None] & is_value[None, :],
+        )
+        if RESUME:
+            d_window_v_base = (
+                d_window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            )
+            tl.store(
+                d_window_v_base + row[:, None] * (heads * V) + value[None, :],
+                d_errors * value_12,
+                mask=is_held[:, None] & is_value[None, :],
+            )
+        # p_C: last row of P
+        last_weights_halo = tl.sum(value_10[:, None] * window_halo, 0)
+        product_17 = tl.dot(
+            (last_weights_halo[:, None] * k_halo).to(DOT),
+            d_memory_next.to(DOT),
+            input_precision=PRECISION,
+        )
+        # (Q X^T) * P
+        attention_halo = scores_halo * weights_halo
+        product_18 = tl.dot(tl.trans(attention_halo.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        d_errors_halo = -product_17 - product_18
+        value_13 = tl.where(
+            is_value[None, :],
+            1.0 - tanh(predictions_halo - v_halo) * tanh(predictions_halo - v_halo),
+            0.0,
+        )
+        d_predictions_halo = d_errors_halo * value_13
+        product_19 = tl.dot(
+            d_predictions_halo.to(DOT),
+            tl.trans(anchor_point.to(DOT)),
+            input_precision=PRECISION,
+        )
+        product_20 = tl.dot(tl.trans(value_8.to(DOT)), q.to(DOT), input_precision=PRECISION)
+        combined_6 = product_19 - product_2 * last_weights_halo[:, None] - product_20
+        tl.store(
+            d_k_halo_pointer + slot * (HALO * K) + (halo_row + HALO)[:, None] * K + feature[None, :],
+            combined_6,
+            mask=(halo_row < 0)[:, None] & is_feature[None, :],
+        )
+        value_14 = tl.where(
+            is_value[None, :],
+            tanh(predictions_halo - v_halo) * tanh(predictions_halo - v_halo) - 1.0,
+            0.0,
+        )
+        tl.store(
+            d_v_halo_pointer + slot * (HALO * V) + (halo_row + HALO)[:, None] * V + value[None, :],
+            d_errors_halo * value_14,
+            mask=(halo_row < 0)[:, None] & is_value[None, :],
+        )
+        product_21 = tl.dot(tl.trans(value_7.to(DOT)), value_4.to(DOT), input_precision=PRECISION)
+        d_window_halo = d_last_weights_halo[None, :] * value_10[:, None] - product_21
+        banded_5 = tl.where(
+            (row[:, None] >= halo_row[None, :]) & (row[:, None] - halo_row[None, :] <= 7),
+            d_window_halo * window_mean[:, None],
+            0.0,
+        )
+        banded_6 = tl.where(
+            (row[:, None] >= halo_row[None, :]) & (row[:, None] - halo_row[None, :] <= 7),
+            d_window_halo * value_2,
+            0.0,
+        )
+        product_22 = tl.dot(tl.trans(value_7.to(DOT)), value_5.to(DOT), input_precision=PRECISION)
+        d_window = d_last_weights[None, :] * value_10[:, None] - product_22
+        banded_7 = tl.where(
+            (row[:, None] >= row[None, :]) & (row[:, None] - row[None, :] <= 7),
+            d_window * value_3,
+            0.0,
+        )
+        d_window_mean = tl.sum(banded_6, 1) + tl.sum(banded_7, 1)
+        value_15 = tl.where(combined != 0.0, -(1.0 / (combined * combined)), 0.0)
+        value_16 = d_window_mean * value_15
+        banded_8 = tl.where(
+            (row[:, None] >= halo_row[None, :]) & (row[:, None] - halo_row[None, :] <= 7),
+            value_16[:, None],
+            0.0,
+        )
+        value_17 = (banded_5 + banded_8) * live_2[:, None] * exists_halo[None, :]
+        banded_9 = tl.where(
+            (row[:, None] >= row[None, :]) & (row[:, None] - row[None, :] <= 7),
+            d_window * window_mean[:, None],
+            0.0,
+        )
+        banded_10 = tl.where(
+            (row[:, None] >= row[None, :]) & (row[:, None] - row[None, :] <= 7),
+            value_16[:, None],
+            0.0,
+        )
+        for age in range(0, WINDOW):
+            d_gamma_block = (
+                d_gamma_pointer + batch * d_gamma_batch + head * d_gamma_head + start * d_gamma_row
+            )
+            tl.store(
+                d_gamma_block + row * d_gamma_row + age,
+                tl.sum(tl.where(row[:, None] - halo_row[None, :] == age, value_17, 0.0), 1)
+                + tl.sum(
+                    tl.where(
+                        row[:, None] - row[None, :] == age,
+                        (banded_9 + banded_10) * live_2[:, None] * exists[None, :],
+                        0.0,
+                    ),
+                    1,
+                ),
+                mask=live,
+            )
+        d_anchor = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+        if GRAD_FINAL:
+            if block == open_block:
+                d_anchor += tl.load(
+                    d_anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    mask=is_feature[:, None] & is_value[None, :],
+                    other=0.0,
+                )
+        product_23 = tl.dot(tl.trans(k_halo.to(DOT)), d_predictions_halo.to(DOT), input_precision=PRECISION)
+        product_24 = tl.dot(tl.trans(k.to(DOT)), d_predictions.to(DOT), input_precision=PRECISION)
+        d_anchor_point = d_anchor + product_23 + product_24
+        if RESUME:
+            if block == 0:
+                tl.store(
+                    d_anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    d_anchor_point,
+                    mask=is_feature[:, None] & is_value[None, :],
+                )
+        at_border = tl.where(block == 0, 0.0, d_anchor_point) if RESUME else d_anchor_point
+        product_25 = tl.dot(tl.trans(q.to(DOT)), value_6.to(DOT), input_precision=PRECISION)
+        d_memory_next = d_memory_next * kept + at_border + product_25
+    if GRAD_INITIAL:
+        tl.store(
+            d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            d_memory_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )

@@ -1,0 +1,53 @@
+"""OmegaNet: l2 loss over a window of 16 tokens, matrix memory, blocks of 64.
+
+    ℓ = ½ |pred − v|²
+    eᵢ = ∂ℓ/∂pred  at  pred = M*ᵀ kᵢ   M* = the memory at the last border of 64 tokens
+    Gₜ = Σ γᵢ kᵢ eᵢᵀ                   sum over i = max(1, t−15) … t; tokens before the border at the new M*
+    Mₜ = αₜ Mₜ₋₁ − ηₜ Gₜ
+    yₜ = Mₜᵀ qₜ                        read after the write
+
+    from atlasgen.generated.omeganet_linear import OmegaNetLinear, op
+
+    layer = OmegaNetLinear(hidden_size=256, num_heads=4)
+    y = layer(x)
+
+Rule 8c711e7eb788, schedule dual, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from atlasgen.nn import MemoryLayer
+    from atlasgen.runtime.operator import MemoryOperator
+    from atlasgen.spec.rule import MemoryRule
+
+    RULE: MemoryRule
+    OmegaNetLinear: type[MemoryLayer]
+
+__all__ = ["RULE", "OmegaNetLinear", "op"]
+
+
+def op(backend: str = "auto") -> MemoryOperator:
+    """The rule as a function of tensors, on a backend of `atlasgen.compile`."""
+    from atlasgen import compile
+
+    return compile(__getattr__("RULE"), backend=backend)
+
+
+def __getattr__(name: str) -> Any:
+    """RULE and the layer class, made when first asked for: importing the package loads no torch."""
+    if name == "RULE":
+        from atlasgen import load_rule
+
+        found: Any = load_rule(Path(__file__).with_name("rule.toml"))
+    elif name == "OmegaNetLinear":
+        from atlasgen.nn import layer_class
+
+        found = layer_class(__getattr__("RULE"), __name__)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found
+    return found

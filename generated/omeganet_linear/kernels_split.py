@@ -1,0 +1,1992 @@
+"""Kernels of the memory rule omeganet_linear (split_all_rows_4).
+
+Rule 8c711e7eb788, schedule dual, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates(
+    gamma_pointer,
+    gate_kept_pointer,
+    gate_last_weights_halo_pointer,
+    gate_last_weights_pointer,
+    gate_read_decay_pointer,
+    gate_weights_halo_pointer,
+    gate_weights_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    position_pointer,
+    window_gamma_pointer,
+    gamma_batch,
+    gamma_head,
+    gamma_row,
+    log_alpha_batch,
+    log_alpha_head,
+    log_alpha_row,
+    lr_batch,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Decays and window weights of one block: what depends on the gates alone."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    is_held = (row < first) & (row >= first - HELD)
+    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+    log_alpha_block = (
+        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
+    )
+    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+    gamma_block = gamma_pointer + batch * gamma_batch + head * gamma_head + start * gamma_row
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
+    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
+    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
+    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    # a: decay of the memory since the block's start
+    read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+    tl.store(gate_read_decay_pointer + slot * ROWS + row, read_decay, mask=row < ROWS)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
+            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            float("-inf"),
+        )
+    )
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    value_2 = decay * lr[None, :]
+    live_2 = live.to(tl.float32)
+    gamma = tl.load(gamma_block + row * gamma_row, mask=live, other=0.0).to(tl.float32)
+    if RESUME:
+        window_gamma_base = window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads
+        gamma += tl.load(window_gamma_base + row * heads, mask=is_held, other=0.0)
+    exists = ((row >= first - seen) & (row < last)).to(tl.float32)
+    # Gamma: window gates by reader and source
+    window = tl.where(
+        (row[:, None] >= row[None, :]) & (row[:, None] - row[None, :] <= 15),
+        live_2[:, None] * (gamma * exists)[None, :],
+        0.0,
+    )
+    # P: source weights by read
+    weights = tl.dot(value_2.to(DOT), window.to(DOT), input_precision=PRECISION)
+    tl.store(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        weights,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    gamma_halo = tl.load(gamma_block + halo_row * gamma_row, mask=is_halo, other=0.0).to(tl.float32)
+    if RESUME:
+        window_gamma_base = window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads
+        gamma_halo += tl.load(window_gamma_base + halo_row * heads, mask=is_held_halo, other=0.0)
+    exists_halo = ((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))).to(tl.float32)
+    # Gamma: window gates by reader and source
+    window_halo = tl.where(
+        (row[:, None] >= halo_row[None, :]) & (row[:, None] - halo_row[None, :] <= 15),
+        live_2[:, None] * (gamma_halo * exists_halo)[None, :],
+        0.0,
+    )
+    # P: source weights by read
+    weights_halo = tl.dot(value_2.to(DOT), window_halo.to(DOT), input_precision=PRECISION)
+    tl.store(
+        gate_weights_halo_pointer + slot * (ROWS * HALO) + row[:, None] * HALO + (halo_row + HALO)[None, :],
+        weights_halo,
+        mask=(row < ROWS)[:, None] & (halo_row < 0)[None, :],
+    )
+    # a_C: decay of the memory over the block
+    kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+    tl.store(gate_kept_pointer + slot, kept)
+    until_end = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
+            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            float("-inf"),
+        )
+    )
+    value_3 = until_end * lr
+    # p_C: last row of P
+    last_weights = tl.sum(value_3[:, None] * window, 0)
+    tl.store(gate_last_weights_pointer + slot * ROWS + row, last_weights, mask=row < ROWS)
+    # p_C: last row of P
+    last_weights_halo = tl.sum(value_3[:, None] * window_halo, 0)
+    tl.store(
+        gate_last_weights_halo_pointer + slot * HALO + (halo_row + HALO),
+        last_weights_halo,
+        mask=halo_row < 0,
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def state(
+    anchor_final_pointer,
+    anchor_pointer,
+    gate_kept_pointer,
+    gate_last_weights_halo_pointer,
+    gate_last_weights_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    memory_final_pointer,
+    memory_pointer,
+    position_pointer,
+    v_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    k_batch,
+    k_head,
+    k_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    SAVE: tl.constexpr,
+    STORE_FINAL: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE_ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The memory from block to block, saved at the start of each."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    # the block that is still open after the call
+    open_block = tl.cast((phase + end) // ROWS, tl.int64)
+    anchor = (
+        tl.load(
+            anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if RESUME
+        else 0.0
+    )
+    memory = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if HAS_INITIAL:
+        memory += tl.load(
+            memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for block in range(0, blocks):
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+        is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+        is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        if SAVE:
+            tl.store(
+                memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+        # a_C: decay of the memory over the block
+        kept = tl.load(gate_kept_pointer + slot)
+        # p_C: last row of P
+        last_weights_halo = tl.load(
+            gate_last_weights_halo_pointer + slot * HALO + (halo_row + HALO),
+            mask=halo_row < 0,
+            other=0.0,
+        )
+        k_halo = tl.load(
+            k_block + halo_row[:, None] * k_row + feature[None, :],
+            mask=is_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k_halo += tl.load(
+                window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held_halo[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions_halo = tl.dot(k_halo.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = predictions_halo - v_halo
+        product = tl.dot(
+            tl.trans((last_weights_halo[:, None] * k_halo).to(DOT)),
+            errors_halo.to(DOT),
+            input_precision=PRECISION,
+        )
+        # M at the end
+        memory_next = kept * memory - product
+        for row_start in range(0, ROWS, TILE_ROWS):
+            source = row_start + tl.arange(0, TILE_ROWS)
+            is_source = (source >= first) & (source < last)
+            is_held_source = (source < first) & (source >= first - HELD)
+            # p_C: last row of P
+            last_weights = tl.load(
+                gate_last_weights_pointer + slot * ROWS + source,
+                mask=source < ROWS,
+                other=0.0,
+            )
+            k = tl.load(
+                k_block + source[:, None] * k_row + feature[None, :],
+                mask=is_source[:, None] & is_feature[None, :],
+                other=0.0,
+            ).to(tl.float32)
+            if RESUME:
+                window_k_base = (
+                    window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+                )
+                k += tl.load(
+                    window_k_base + source[:, None] * (heads * K) + feature[None, :],
+                    mask=is_held_source[:, None] & is_feature[None, :],
+                    other=0.0,
+                )
+            # pred = phi(k) M*
+            predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+            v = tl.load(
+                v_block + source[:, None] * v_row + value[None, :],
+                mask=is_source[:, None] & is_value[None, :],
+                other=0.0,
+            ).to(tl.float32)
+            if RESUME:
+                window_v_base = (
+                    window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+                )
+                v += tl.load(
+                    window_v_base + source[:, None] * (heads * V) + value[None, :],
+                    mask=is_held_source[:, None] & is_value[None, :],
+                    other=0.0,
+                )
+            # E = dl/dpred at the block's M*
+            errors = predictions - v
+            memory_next += tl.dot(
+                tl.trans((-(last_weights[:, None] * k)).to(DOT)),
+                errors.to(DOT),
+                input_precision=PRECISION,
+            )
+        if STORE_FINAL:
+            if block == open_block:
+                tl.store(
+                    anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    anchor_point,
+                    mask=is_feature[:, None] & is_value[None, :],
+                )
+        memory = memory_next
+    if STORE_FINAL:
+        tl.store(
+            memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            memory,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        if open_block >= blocks:
+            tl.store(
+                anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output(
+    anchor_pointer,
+    gate_read_decay_pointer,
+    gate_weights_halo_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    y_pointer,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    y_batch,
+    y_head,
+    y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The reads of one block."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    is_held = (row < first) & (row >= first - HELD)
+    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k += tl.load(
+            window_k_base + row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    # Q X^T
+    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # (Q X^T) * P
+    attention = scores * weights
+    anchor = (
+        tl.load(
+            anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if RESUME
+        else 0.0
+    )
+    # M*: the memory at the last border
+    anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+    # pred = phi(k) M*
+    predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+    v = tl.load(
+        v_block + row[:, None] * v_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+        v += tl.load(
+            window_v_base + row[:, None] * (heads * V) + value[None, :],
+            mask=is_held[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    # E = dl/dpred at the block's M*
+    errors = predictions - v
+    product_2 = tl.dot(attention.to(DOT), errors.to(DOT), input_precision=PRECISION)
+    k_halo = tl.load(
+        k_block + halo_row[:, None] * k_row + feature[None, :],
+        mask=is_halo[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k_halo += tl.load(
+            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    # Q X^T
+    scores_halo = tl.dot(q.to(DOT), tl.trans(k_halo.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights_halo = tl.load(
+        gate_weights_halo_pointer + slot * (ROWS * HALO) + row[:, None] * HALO + (halo_row + HALO)[None, :],
+        mask=(row < ROWS)[:, None] & (halo_row < 0)[None, :],
+        other=0.0,
+    )
+    # (Q X^T) * P
+    attention_halo = scores_halo * weights_halo
+    # pred = phi(k) M*
+    predictions_halo = tl.dot(k_halo.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+    v_halo = tl.load(
+        v_block + halo_row[:, None] * v_row + value[None, :],
+        mask=is_halo[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+        v_halo += tl.load(
+            window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+            mask=is_held_halo[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    # E = dl/dpred at the block's M*
+    errors_halo = predictions_halo - v_halo
+    product_3 = tl.dot(attention_halo.to(DOT), errors_halo.to(DOT), input_precision=PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = read_decay[:, None] * product - product_2 - product_3
+    y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def state_gradient(
+    d_anchor_final_pointer,
+    d_anchor_pointer,
+    d_memory_final_pointer,
+    d_memory_next_blocks_pointer,
+    d_memory_pointer,
+    d_y_pointer,
+    gate_kept_pointer,
+    gate_last_weights_halo_pointer,
+    gate_last_weights_pointer,
+    gate_read_decay_pointer,
+    gate_weights_halo_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    window_k_pointer,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    GRAD_FINAL: tl.constexpr,
+    GRAD_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE_ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The gradient of the memory from the last block to the first, saved after each."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    # the block that is still open after the call
+    open_block = tl.cast((phase + end) // ROWS, tl.int64)
+    d_memory_next = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if GRAD_FINAL:
+        d_memory_next += tl.load(
+            d_memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if open_block >= blocks:
+            d_memory_next += tl.load(
+                d_anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+    for step in range(0, blocks):
+        block = blocks - 1 - step
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = (row >= first) & (row < last)
+        earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+        is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+        is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+        tl.store(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            d_memory_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        d_anchor = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+        if GRAD_FINAL:
+            if block == open_block:
+                d_anchor += tl.load(
+                    d_anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    mask=is_feature[:, None] & is_value[None, :],
+                    other=0.0,
+                )
+        # p_C: last row of P
+        last_weights_halo = tl.load(
+            gate_last_weights_halo_pointer + slot * HALO + (halo_row + HALO),
+            mask=halo_row < 0,
+            other=0.0,
+        )
+        k_halo = tl.load(
+            k_block + halo_row[:, None] * k_row + feature[None, :],
+            mask=is_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k_halo += tl.load(
+                window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held_halo[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        product = tl.dot(
+            (last_weights_halo[:, None] * k_halo).to(DOT),
+            d_memory_next.to(DOT),
+            input_precision=PRECISION,
+        )
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # Q X^T
+        scores_halo = tl.dot(q.to(DOT), tl.trans(k_halo.to(DOT)), input_precision=PRECISION)
+        # P: source weights by read
+        weights_halo = tl.load(
+            gate_weights_halo_pointer
+            + slot * (ROWS * HALO)
+            + row[:, None] * HALO
+            + (halo_row + HALO)[None, :],
+            mask=(row < ROWS)[:, None] & (halo_row < 0)[None, :],
+            other=0.0,
+        )
+        # (Q X^T) * P
+        attention_halo = scores_halo * weights_halo
+        product_2 = tl.dot(tl.trans(attention_halo.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        d_errors_halo = -product - product_2
+        product_3 = tl.dot(tl.trans(k_halo.to(DOT)), d_errors_halo.to(DOT), input_precision=PRECISION)
+        d_anchor_point = d_anchor + product_3
+        for row_start in range(0, ROWS, TILE_ROWS):
+            source = row_start + tl.arange(0, TILE_ROWS)
+            is_source = (source >= first) & (source < last)
+            is_held_source = (source < first) & (source >= first - HELD)
+            # p_C: last row of P
+            last_weights = tl.load(
+                gate_last_weights_pointer + slot * ROWS + source,
+                mask=source < ROWS,
+                other=0.0,
+            )
+            k = tl.load(
+                k_block + source[:, None] * k_row + feature[None, :],
+                mask=is_source[:, None] & is_feature[None, :],
+                other=0.0,
+            ).to(tl.float32)
+            if RESUME:
+                window_k_base = (
+                    window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+                )
+                k += tl.load(
+                    window_k_base + source[:, None] * (heads * K) + feature[None, :],
+                    mask=is_held_source[:, None] & is_feature[None, :],
+                    other=0.0,
+                )
+            product_4 = tl.dot(
+                (last_weights[:, None] * k).to(DOT),
+                d_memory_next.to(DOT),
+                input_precision=PRECISION,
+            )
+            # Q X^T
+            scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+            # P: source weights by read
+            weights = tl.load(
+                gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
+                mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
+                other=0.0,
+            )
+            # (Q X^T) * P
+            attention = scores * weights
+            product_5 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+            d_errors = -product_4 - product_5
+            d_anchor_point += tl.dot(tl.trans(k.to(DOT)), d_errors.to(DOT), input_precision=PRECISION)
+        if RESUME:
+            if block == 0:
+                tl.store(
+                    d_anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    d_anchor_point,
+                    mask=is_feature[:, None] & is_value[None, :],
+                )
+        # a_C: decay of the memory over the block
+        kept = tl.load(gate_kept_pointer + slot)
+        at_border = tl.where(block == 0, 0.0, d_anchor_point) if RESUME else d_anchor_point
+        # a: decay of the memory since the block's start
+        read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+        product_6 = tl.dot(
+            tl.trans(q.to(DOT)),
+            (d_reads * read_decay[:, None]).to(DOT),
+            input_precision=PRECISION,
+        )
+        d_memory_next = d_memory_next * kept + at_border + product_6
+    if GRAD_INITIAL:
+        tl.store(
+            d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            d_memory_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_v(
+    d_errors_rows_pointer,
+    d_memory_next_blocks_pointer,
+    d_v_pointer,
+    d_window_v_pointer,
+    d_y_pointer,
+    gate_last_weights_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    window_k_pointer,
+    d_v_batch,
+    d_v_head,
+    d_v_row,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_v, d_errors_rows."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    is_held = (row < first) & (row >= first - HELD)
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k += tl.load(
+            window_k_base + row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    d_memory_next = tl.load(
+        d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+    # p_C: last row of P
+    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    d_reads = tl.load(
+        d_y_block + row[:, None] * d_y_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # Q X^T
+    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # (Q X^T) * P
+    attention = scores * weights
+    product_2 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+    combined = -(product * last_weights[:, None]) - product_2
+    d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+    tl.store(
+        d_v_block + row[:, None] * d_v_row + value[None, :],
+        -combined,
+        mask=live[:, None] & is_value[None, :],
+    )
+    if RESUME:
+        d_window_v_base = d_window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+        tl.store(
+            d_window_v_base + row[:, None] * (heads * V) + value[None, :],
+            -combined,
+            mask=is_held[:, None] & is_value[None, :],
+        )
+    tl.store(
+        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        combined,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_q(
+    anchor_pointer,
+    d_q_pointer,
+    d_y_pointer,
+    gate_read_decay_pointer,
+    gate_weights_halo_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    d_q_batch,
+    d_q_head,
+    d_q_row,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_q."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    is_held = (row < first) & (row >= first - HELD)
+    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_HALO], dtype=tl.float32)
+    product_3 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    k_halo = tl.load(
+        k_block + halo_row[:, None] * k_row + feature[None, :],
+        mask=is_halo[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k_halo += tl.load(
+            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k += tl.load(
+            window_k_base + row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            (d_reads * read_decay[:, None]).to(DOT),
+            tl.trans(memory.to(DOT)),
+            input_precision=PRECISION,
+        )
+        anchor = (
+            tl.load(
+                anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions_halo = tl.dot(k_halo.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = predictions_halo - v_halo
+        product_2 += tl.dot(d_reads.to(DOT), tl.trans(errors_halo.to(DOT)), input_precision=PRECISION)
+        # pred = phi(k) M*
+        predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v += tl.load(
+                window_v_base + row[:, None] * (heads * V) + value[None, :],
+                mask=is_held[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product_3 += tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights_halo = tl.load(
+        gate_weights_halo_pointer + slot * (ROWS * HALO) + row[:, None] * HALO + (halo_row + HALO)[None, :],
+        mask=(row < ROWS)[:, None] & (halo_row < 0)[None, :],
+        other=0.0,
+    )
+    product_4 = tl.dot((product_2 * weights_halo).to(DOT), k_halo.to(DOT), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    product_5 = tl.dot((product_3 * weights).to(DOT), k.to(DOT), input_precision=PRECISION)
+    d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+    tl.store(
+        d_q_block + row[:, None] * d_q_row + feature[None, :],
+        product - product_4 - product_5,
+        mask=live[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_k(
+    anchor_pointer,
+    d_errors_rows_pointer,
+    d_k_pointer,
+    d_memory_next_blocks_pointer,
+    d_window_k_pointer,
+    d_y_pointer,
+    gate_last_weights_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    d_k_batch,
+    d_k_head,
+    d_k_row,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_k."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    is_held = (row < first) & (row >= first - HELD)
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k += tl.load(
+            window_k_base + row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    # p_C: last row of P
+    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_errors = tl.load(
+            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        anchor = (
+            tl.load(
+                anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        combined += tl.dot(d_errors.to(DOT), tl.trans(anchor_point.to(DOT)), input_precision=PRECISION)
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # pred = phi(k) M*
+        predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v += tl.load(
+                window_v_base + row[:, None] * (heads * V) + value[None, :],
+                mask=is_held[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        combined += tl.dot(
+            (errors * last_weights[:, None]).to(DOT),
+            tl.trans((-d_memory_next).to(DOT)),
+            input_precision=PRECISION,
+        )
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product += tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_2 = tl.dot(tl.trans((product * weights).to(DOT)), q.to(DOT), input_precision=PRECISION)
+    d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+    tl.store(
+        d_k_block + row[:, None] * d_k_row + feature[None, :],
+        combined - product_2,
+        mask=live[:, None] & is_feature[None, :],
+    )
+    if RESUME:
+        d_window_k_base = d_window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        tl.store(
+            d_window_k_base + row[:, None] * (heads * K) + feature[None, :],
+            combined - product_2,
+            mask=is_held[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_halo(
+    anchor_pointer,
+    d_gate_weights_halo_pointer,
+    d_k_halo_pointer,
+    d_memory_next_blocks_pointer,
+    d_v_halo_pointer,
+    d_y_pointer,
+    gate_last_weights_halo_pointer,
+    gate_weights_halo_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_k_halo, d_v_halo, d_gate_weights_halo."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    combined = tl.zeros([BLOCK_HALO, BLOCK_K], dtype=tl.float32)
+    product = tl.zeros([BLOCK_ROWS, BLOCK_HALO], dtype=tl.float32)
+    k_halo = tl.load(
+        k_block + halo_row[:, None] * k_row + feature[None, :],
+        mask=is_halo[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k_halo += tl.load(
+            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    # p_C: last row of P
+    last_weights_halo = tl.load(
+        gate_last_weights_halo_pointer + slot * HALO + (halo_row + HALO),
+        mask=halo_row < 0,
+        other=0.0,
+    )
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # Q X^T
+    scores_halo = tl.dot(q.to(DOT), tl.trans(k_halo.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights_halo = tl.load(
+        gate_weights_halo_pointer + slot * (ROWS * HALO) + row[:, None] * HALO + (halo_row + HALO)[None, :],
+        mask=(row < ROWS)[:, None] & (halo_row < 0)[None, :],
+        other=0.0,
+    )
+    # (Q X^T) * P
+    attention_halo = scores_halo * weights_halo
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 = tl.dot(k_halo.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_3 = tl.dot(tl.trans(attention_halo.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        combined_2 = -(product_2 * last_weights_halo[:, None]) - product_3
+        anchor = (
+            tl.load(
+                anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        combined += tl.dot(combined_2.to(DOT), tl.trans(anchor_point.to(DOT)), input_precision=PRECISION)
+        # pred = phi(k) M*
+        predictions_halo = tl.dot(k_halo.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = predictions_halo - v_halo
+        combined += tl.dot(
+            (errors_halo * last_weights_halo[:, None]).to(DOT),
+            tl.trans((-d_memory_next).to(DOT)),
+            input_precision=PRECISION,
+        )
+        product += tl.dot(d_reads.to(DOT), tl.trans(errors_halo.to(DOT)), input_precision=PRECISION)
+        tl.store(
+            d_v_halo_pointer + slot * (HALO * V) + (halo_row + HALO)[:, None] * V + value[None, :],
+            -combined_2,
+            mask=(halo_row < 0)[:, None] & is_value[None, :],
+        )
+    product_4 = tl.dot(tl.trans((product * weights_halo).to(DOT)), q.to(DOT), input_precision=PRECISION)
+    tl.store(
+        d_k_halo_pointer + slot * (HALO * K) + (halo_row + HALO)[:, None] * K + feature[None, :],
+        combined - product_4,
+        mask=(halo_row < 0)[:, None] & is_feature[None, :],
+    )
+    tl.store(
+        d_gate_weights_halo_pointer + slot * (ROWS * HALO) + row[:, None] * HALO + (halo_row + HALO)[None, :],
+        product * scores_halo,
+        mask=(row < ROWS)[:, None] & (halo_row < 0)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_weights(
+    anchor_pointer,
+    d_gate_last_weights_pointer,
+    d_gate_weights_pointer,
+    d_memory_next_blocks_pointer,
+    d_y_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_gate_weights, d_gate_last_weights."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    is_held = (row < first) & (row >= first - HELD)
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k += tl.load(
+            window_k_base + row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        anchor = (
+            tl.load(
+                anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v += tl.load(
+                window_v_base + row[:, None] * (heads * V) + value[None, :],
+                mask=is_held[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product += tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_3 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        product_2 += tl.sum(errors * product_3, 1)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # Q X^T
+    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    tl.store(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product * scores,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(d_gate_last_weights_pointer + slot * ROWS + row, -product_2, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_carried(
+    anchor_pointer,
+    d_gate_kept_pointer,
+    d_gate_last_weights_halo_pointer,
+    d_gate_read_decay_pointer,
+    d_memory_next_blocks_pointer,
+    d_y_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_gate_read_decay, d_gate_kept, d_gate_last_weights_halo."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    d_read_decay = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    d_kept = 0.0
+    product = tl.zeros([BLOCK_HALO], dtype=tl.float32)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    k_halo = tl.load(
+        k_block + halo_row[:, None] * k_row + feature[None, :],
+        mask=is_halo[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k_halo += tl.load(
+            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        d_read_decay += tl.sum(d_reads * product_2, 1)
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_kept += tl.sum(tl.sum(d_memory_next * memory, 0), 0)
+        anchor = (
+            tl.load(
+                anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions_halo = tl.dot(k_halo.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = predictions_halo - v_halo
+        product_3 = tl.dot(k_halo.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        product += tl.sum(errors_halo * product_3, 1)
+    tl.store(d_gate_read_decay_pointer + slot * ROWS + row, d_read_decay, mask=row < ROWS)
+    tl.store(d_gate_kept_pointer + slot, d_kept)
+    tl.store(d_gate_last_weights_halo_pointer + slot * HALO + (halo_row + HALO), -product, mask=halo_row < 0)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient(
+    d_gate_kept_pointer,
+    d_gate_last_weights_halo_pointer,
+    d_gate_last_weights_pointer,
+    d_gate_read_decay_pointer,
+    d_gate_weights_halo_pointer,
+    d_gate_weights_pointer,
+    d_log_alpha_pointer,
+    d_lr_pointer,
+    gamma_pointer,
+    gate_kept_pointer,
+    gate_read_decay_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    position_pointer,
+    window_gamma_pointer,
+    d_log_alpha_batch,
+    d_log_alpha_head,
+    d_log_alpha_row,
+    d_lr_batch,
+    d_lr_head,
+    d_lr_row,
+    gamma_batch,
+    gamma_head,
+    gamma_row,
+    log_alpha_batch,
+    log_alpha_head,
+    log_alpha_row,
+    lr_batch,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Gradients of one block's gates, from those of decays and weights: d_log_alpha, d_lr."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    is_held = (row < first) & (row >= first - HELD)
+    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+    gamma_block = gamma_pointer + batch * gamma_batch + head * gamma_head + start * gamma_row
+    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+    log_alpha_block = (
+        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
+    )
+    d_read_decay = tl.load(d_gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    d_last_weights_halo = tl.load(
+        d_gate_last_weights_halo_pointer + slot * HALO + (halo_row + HALO),
+        mask=halo_row < 0,
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    gamma_halo = tl.load(gamma_block + halo_row * gamma_row, mask=is_halo, other=0.0).to(tl.float32)
+    if RESUME:
+        window_gamma_base = window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads
+        gamma_halo += tl.load(window_gamma_base + halo_row * heads, mask=is_held_halo, other=0.0)
+    exists_halo = ((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))).to(tl.float32)
+    # Gamma: window gates by reader and source
+    window_halo = tl.where(
+        (row[:, None] >= halo_row[None, :]) & (row[:, None] - halo_row[None, :] <= 15),
+        live_2[:, None] * (gamma_halo * exists_halo)[None, :],
+        0.0,
+    )
+    product = tl.sum(d_last_weights_halo[None, :] * window_halo, 1)
+    d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    gamma = tl.load(gamma_block + row * gamma_row, mask=live, other=0.0).to(tl.float32)
+    if RESUME:
+        window_gamma_base = window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads
+        gamma += tl.load(window_gamma_base + row * heads, mask=is_held, other=0.0)
+    exists = ((row >= first - seen) & (row < last)).to(tl.float32)
+    # Gamma: window gates by reader and source
+    window = tl.where(
+        (row[:, None] >= row[None, :]) & (row[:, None] - row[None, :] <= 15),
+        live_2[:, None] * (gamma * exists)[None, :],
+        0.0,
+    )
+    product_2 = tl.sum(d_last_weights[None, :] * window, 1)
+    combined = product + product_2
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
+    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
+    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
+    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    until_end = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
+            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            float("-inf"),
+        )
+    )
+    running = tl.sum(tl.where(row[:, None] > row[None, :], (combined * lr * until_end)[None, :], 0.0), 1)
+    d_gate_weights_halo = tl.load(
+        d_gate_weights_halo_pointer + slot * (ROWS * HALO) + row[:, None] * HALO + (halo_row + HALO)[None, :],
+        mask=(row < ROWS)[:, None] & (halo_row < 0)[None, :],
+        other=0.0,
+    )
+    product_3 = tl.dot(d_gate_weights_halo.to(DOT), tl.trans(window_halo.to(DOT)), input_precision=PRECISION)
+    d_gate_weights = tl.load(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    product_4 = tl.dot(d_gate_weights.to(DOT), tl.trans(window.to(DOT)), input_precision=PRECISION)
+    combined_2 = -product_3 - product_4
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
+            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            float("-inf"),
+        )
+    )
+    banded = tl.where(row[:, None] - row[None, :] >= 1, combined_2 * lr[None, :] * decay, 0.0)
+    banded_2 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded, 1) - banded, 0.0)
+    combined_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (running + tl.sum(banded_2, 0))
+    d_kept = tl.load(d_gate_kept_pointer + slot)
+    # a_C: decay of the memory over the block
+    kept = tl.load(gate_kept_pointer + slot)
+    d_log_alpha_block = (
+        d_log_alpha_pointer + batch * d_log_alpha_batch + head * d_log_alpha_head + start * d_log_alpha_row
+    )
+    tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_3 + d_kept * kept, mask=live)
+    d_lr_block = d_lr_pointer + batch * d_lr_batch + head * d_lr_head + start * d_lr_row
+    tl.store(d_lr_block + row * d_lr_row, combined * until_end + tl.sum(combined_2 * decay, 0), mask=live)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_window(
+    d_gamma_halo_pointer,
+    d_gamma_pointer,
+    d_gate_last_weights_halo_pointer,
+    d_gate_last_weights_pointer,
+    d_gate_weights_halo_pointer,
+    d_gate_weights_pointer,
+    d_window_gamma_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    position_pointer,
+    d_gamma_batch,
+    d_gamma_head,
+    d_gamma_row,
+    log_alpha_batch,
+    log_alpha_head,
+    log_alpha_row,
+    lr_batch,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Gradients of one block's gates, from those of decays and weights: d_gamma, d_gamma_halo."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    is_held = (row < first) & (row >= first - HELD)
+    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+    log_alpha_block = (
+        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
+    )
+    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+    d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
+    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
+    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
+    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    until_end = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
+            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            float("-inf"),
+        )
+    )
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    value_2 = until_end * lr
+    d_gate_weights = tl.load(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
+            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            float("-inf"),
+        )
+    )
+    value_3 = decay * lr[None, :]
+    product = tl.dot(tl.trans(value_3.to(DOT)), d_gate_weights.to(DOT), input_precision=PRECISION)
+    d_window = d_last_weights[None, :] * value_2[:, None] - product
+    live_2 = live.to(tl.float32)
+    banded = tl.where(
+        (row[:, None] >= row[None, :]) & (row[:, None] - row[None, :] <= 15),
+        d_window * live_2[:, None],
+        0.0,
+    )
+    exists = ((row >= first - seen) & (row < last)).to(tl.float32)
+    d_gamma_block = d_gamma_pointer + batch * d_gamma_batch + head * d_gamma_head + start * d_gamma_row
+    tl.store(d_gamma_block + row * d_gamma_row, tl.sum(banded, 0) * exists, mask=live)
+    if RESUME:
+        d_window_gamma_base = d_window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads
+        tl.store(d_window_gamma_base + row * heads, tl.sum(banded, 0) * exists, mask=is_held)
+    d_last_weights_halo = tl.load(
+        d_gate_last_weights_halo_pointer + slot * HALO + (halo_row + HALO),
+        mask=halo_row < 0,
+        other=0.0,
+    )
+    d_gate_weights_halo = tl.load(
+        d_gate_weights_halo_pointer + slot * (ROWS * HALO) + row[:, None] * HALO + (halo_row + HALO)[None, :],
+        mask=(row < ROWS)[:, None] & (halo_row < 0)[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(tl.trans(value_3.to(DOT)), d_gate_weights_halo.to(DOT), input_precision=PRECISION)
+    d_window_halo = d_last_weights_halo[None, :] * value_2[:, None] - product_2
+    banded_2 = tl.where(
+        (row[:, None] >= halo_row[None, :]) & (row[:, None] - halo_row[None, :] <= 15),
+        d_window_halo * live_2[:, None],
+        0.0,
+    )
+    exists_halo = ((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))).to(tl.float32)
+    tl.store(
+        d_gamma_halo_pointer + slot * HALO + (halo_row + HALO),
+        tl.sum(banded_2, 0) * exists_halo,
+        mask=halo_row < 0,
+    )

@@ -1,0 +1,658 @@
+"""Kernels of the memory rule titans_linear (fused).
+
+Rule fdc70b51dcc6, schedule dual, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def forward(
+    anchor_final_pointer,
+    anchor_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    memory_blocks_pointer,
+    memory_final_pointer,
+    memory_pointer,
+    momentum_blocks_pointer,
+    momentum_final_pointer,
+    momentum_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    y_pointer,
+    k_batch,
+    k_head,
+    k_row,
+    log_alpha_batch,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_batch,
+    log_theta_head,
+    log_theta_row,
+    lr_batch,
+    lr_head,
+    lr_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    y_batch,
+    y_head,
+    y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    SAVE: tl.constexpr,
+    STORE_FINAL: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The memory from block to block and the reads of each block."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    # the block that is still open after the call
+    open_block = tl.cast((phase + end) // ROWS, tl.int64)
+    anchor = (
+        tl.load(
+            anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if RESUME
+        else 0.0
+    )
+    memory = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if HAS_INITIAL:
+        memory += tl.load(
+            memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    momentum = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if HAS_INITIAL:
+        momentum += tl.load(
+            momentum_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for block in range(0, blocks):
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = (row >= first) & (row < last)
+        log_alpha_block = (
+            log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
+        )
+        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+        log_theta_block = (
+            log_theta_pointer + batch * log_theta_batch + head * log_theta_head + start * log_theta_row
+        )
+        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+        lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        if SAVE:
+            tl.store(
+                memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+        if SAVE:
+            tl.store(
+                momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+                momentum,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+        log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+        log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
+        log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
+        log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
+        log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        decay = tl.exp(
+            tl.where(
+                (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
+                log_alpha_sum[:, None] - log_alpha_sum[None, :],
+                float("-inf"),
+            )
+        )
+        live_2 = live.to(tl.float32)
+        value_2 = decay * live_2[None, :]
+        log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+        log_theta_reset = (log_theta < -80.0).to(tl.float32)
+        log_theta_clean = tl.where(log_theta < -80.0, 0.0, log_theta)
+        log_theta_sum = tl.cumsum(log_theta_clean, 0)
+        log_theta_resets = tl.cumsum(log_theta_reset, 0)
+        since_start = tl.exp(tl.where(log_theta_resets == 0.0, log_theta_sum, float("-inf")))
+        # b: weight of S in each read
+        momentum_read = tl.sum(value_2 * since_start[None, :], 1)
+        product_2 = tl.dot(q.to(DOT), momentum.to(DOT), input_precision=PRECISION)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # Q X^T
+        scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        decay_2 = tl.exp(
+            tl.where(
+                (row[:, None] >= row[None, :]) & (log_theta_resets[:, None] == log_theta_resets[None, :]),
+                log_theta_sum[:, None] - log_theta_sum[None, :],
+                float("-inf"),
+            )
+        )
+        product_3 = tl.dot(value_2.to(DOT), decay_2.to(DOT), input_precision=PRECISION)
+        lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+        # P: source weights by read
+        weights = product_3 * lr[None, :] * live_2[None, :]
+        # (Q X^T) * P
+        attention = scores * weights
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product_4 = tl.dot(attention.to(DOT), errors.to(DOT), input_precision=PRECISION)
+        # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+        reads = read_decay[:, None] * product - momentum_read[:, None] * product_2 - product_4
+        y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+        tl.store(
+            y_block + row[:, None] * y_row + value[None, :],
+            reads,
+            mask=live[:, None] & is_value[None, :],
+        )
+        if STORE_FINAL:
+            if block == open_block:
+                tl.store(
+                    anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    anchor_point,
+                    mask=is_feature[:, None] & is_value[None, :],
+                )
+        # a_C: decay of the memory over the block
+        kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+        until_end = tl.exp(
+            tl.where(
+                tl.sum(log_alpha_reset, 0) == log_alpha_resets,
+                tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+                float("-inf"),
+            )
+        )
+        value_3 = until_end * live_2
+        # b_C: weight of the block's initial momentum
+        momentum_written = tl.sum(value_3 * since_start, 0)
+        product_5 = tl.sum(value_3[:, None] * decay_2, 0)
+        # p_C: last row of P
+        last_weights = product_5 * lr * live_2
+        product_6 = tl.dot(
+            tl.trans((last_weights[:, None] * k).to(DOT)),
+            errors.to(DOT),
+            input_precision=PRECISION,
+        )
+        # M at the end
+        memory_next = kept * memory - momentum_written * momentum - product_6
+        # decay of S over the block
+        momentum_kept = tl.exp(
+            tl.where(tl.sum(log_theta_reset, 0) == 0.0, tl.sum(log_theta_clean, 0), float("-inf"))
+        )
+        until_end_2 = tl.exp(
+            tl.where(
+                tl.sum(log_theta_reset, 0) == log_theta_resets,
+                tl.sum(log_theta_clean, 0) - log_theta_sum,
+                float("-inf"),
+            )
+        )
+        # B_C: last row of D(theta) Gamma
+        momentum_weights = until_end_2 * lr * live_2
+        product_7 = tl.dot(
+            tl.trans((momentum_weights[:, None] * k).to(DOT)),
+            errors.to(DOT),
+            input_precision=PRECISION,
+        )
+        # S at the end of the block
+        momentum_next = momentum_kept * momentum + product_7
+        memory = memory_next
+        momentum = momentum_next
+    if STORE_FINAL:
+        tl.store(
+            memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            memory,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        tl.store(
+            momentum_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            momentum,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        if open_block >= blocks:
+            tl.store(
+                anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def backward(
+    anchor_pointer,
+    d_anchor_final_pointer,
+    d_anchor_pointer,
+    d_k_pointer,
+    d_log_alpha_pointer,
+    d_log_theta_pointer,
+    d_lr_pointer,
+    d_memory_final_pointer,
+    d_memory_pointer,
+    d_momentum_final_pointer,
+    d_momentum_pointer,
+    d_q_pointer,
+    d_v_pointer,
+    d_y_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    memory_blocks_pointer,
+    momentum_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    d_k_batch,
+    d_k_head,
+    d_k_row,
+    d_log_alpha_batch,
+    d_log_alpha_head,
+    d_log_alpha_row,
+    d_log_theta_batch,
+    d_log_theta_head,
+    d_log_theta_row,
+    d_lr_batch,
+    d_lr_head,
+    d_lr_row,
+    d_q_batch,
+    d_q_head,
+    d_q_row,
+    d_v_batch,
+    d_v_head,
+    d_v_row,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    log_alpha_batch,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_batch,
+    log_theta_head,
+    log_theta_row,
+    lr_batch,
+    lr_head,
+    lr_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    GRAD_FINAL: tl.constexpr,
+    GRAD_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """All gradients, from the last block to the first."""
+    program = tl.program_id(0)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    # the block that is still open after the call
+    open_block = tl.cast((phase + end) // ROWS, tl.int64)
+    anchor = (
+        tl.load(
+            anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if RESUME
+        else 0.0
+    )
+    d_memory_next = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if GRAD_FINAL:
+        d_memory_next += tl.load(
+            d_memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if open_block >= blocks:
+            d_memory_next += tl.load(
+                d_anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+    d_momentum_next = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if GRAD_FINAL:
+        d_momentum_next += tl.load(
+            d_momentum_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for step in range(0, blocks):
+        block = blocks - 1 - step
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = (row >= first) & (row < last)
+        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+        log_alpha_block = (
+            log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
+        )
+        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+        log_theta_block = (
+            log_theta_pointer + batch * log_theta_batch + head * log_theta_head + start * log_theta_row
+        )
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        d_read_decay = tl.sum(d_reads * product, 1)
+        log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+        log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
+        log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
+        log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
+        log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product_2 = tl.dot(errors.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
+        d_last_weights = tl.sum(-(product_2 * k), 1)
+        live_2 = live.to(tl.float32)
+        value_2 = d_last_weights * live_2
+        lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+        value_3 = value_2 * lr
+        log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+        log_theta_reset = (log_theta < -80.0).to(tl.float32)
+        log_theta_clean = tl.where(log_theta < -80.0, 0.0, log_theta)
+        log_theta_sum = tl.cumsum(log_theta_clean, 0)
+        log_theta_resets = tl.cumsum(log_theta_reset, 0)
+        decay = tl.exp(
+            tl.where(
+                (row[:, None] >= row[None, :]) & (log_theta_resets[:, None] == log_theta_resets[None, :]),
+                log_theta_sum[:, None] - log_theta_sum[None, :],
+                float("-inf"),
+            )
+        )
+        product_3 = tl.sum(value_3[None, :] * decay, 1)
+        momentum = tl.load(
+            momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_momentum_written = tl.sum(tl.sum(-(d_memory_next * momentum), 0), 0)
+        since_start = tl.exp(tl.where(log_theta_resets == 0.0, log_theta_sum, float("-inf")))
+        until_end = tl.exp(
+            tl.where(
+                tl.sum(log_alpha_reset, 0) == log_alpha_resets,
+                tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+                float("-inf"),
+            )
+        )
+        value_4 = (product_3 + d_momentum_written * since_start) * live_2 * until_end
+        running = tl.sum(tl.where(row[:, None] > row[None, :], value_4[None, :], 0.0), 1)
+        d_kept = tl.sum(tl.sum(d_memory_next * memory, 0), 0)
+        # a_C: decay of the memory over the block
+        kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+        product_4 = tl.dot(q.to(DOT), momentum.to(DOT), input_precision=PRECISION)
+        d_momentum_read = tl.sum(-(d_reads * product_4), 1)
+        product_5 = tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
+        # Q X^T
+        scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        value_5 = product_5 * scores * live_2[None, :]
+        value_6 = value_5 * lr[None, :]
+        product_6 = tl.dot(value_6.to(DOT), tl.trans(decay.to(DOT)), input_precision=PRECISION)
+        combined = d_momentum_read[:, None] * since_start[None, :] - product_6
+        decay_2 = tl.exp(
+            tl.where(
+                (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
+                log_alpha_sum[:, None] - log_alpha_sum[None, :],
+                float("-inf"),
+            )
+        )
+        banded = tl.where(row[:, None] - row[None, :] >= 1, combined * live_2[None, :] * decay_2, 0.0)
+        banded_2 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded, 1) - banded, 0.0)
+        combined_2 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+            running + d_kept * kept + tl.sum(banded_2, 0)
+        )
+        d_log_alpha_block = (
+            d_log_alpha_pointer
+            + batch * d_log_alpha_batch
+            + head * d_log_alpha_head
+            + start * d_log_alpha_row
+        )
+        tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_2, mask=live)
+        value_7 = d_reads * read_decay[:, None]
+        product_7 = tl.dot(value_7.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+        value_8 = decay_2 * live_2[None, :]
+        product_8 = tl.dot(value_8.to(DOT), decay.to(DOT), input_precision=PRECISION)
+        # P: source weights by read
+        weights = product_8 * lr[None, :] * live_2[None, :]
+        value_9 = product_5 * weights
+        product_9 = tl.dot(value_9.to(DOT), k.to(DOT), input_precision=PRECISION)
+        # b: weight of S in each read
+        momentum_read = tl.sum(value_8 * since_start[None, :], 1)
+        value_10 = d_reads * momentum_read[:, None]
+        product_10 = tl.dot(value_10.to(DOT), tl.trans(momentum.to(DOT)), input_precision=PRECISION)
+        d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            product_7 - product_9 - product_10,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        value_11 = until_end * live_2
+        product_11 = tl.sum(d_momentum_read[:, None] * value_8, 0)
+        running_2 = tl.cumsum((d_momentum_written * value_11 + product_11) * since_start, 0, reverse=True)
+        product_12 = tl.dot(errors.to(DOT), tl.trans(d_momentum_next.to(DOT)), input_precision=PRECISION)
+        d_momentum_weights = tl.sum(product_12 * k, 1)
+        value_12 = d_momentum_weights * live_2
+        until_end_2 = tl.exp(
+            tl.where(
+                tl.sum(log_theta_reset, 0) == log_theta_resets,
+                tl.sum(log_theta_clean, 0) - log_theta_sum,
+                float("-inf"),
+            )
+        )
+        running_3 = tl.sum(
+            tl.where(row[:, None] > row[None, :], (value_12 * lr * until_end_2)[None, :], 0.0),
+            1,
+        )
+        product_13 = tl.dot(tl.trans(value_8.to(DOT)), value_6.to(DOT), input_precision=PRECISION)
+        value_13 = (value_3[None, :] * value_11[:, None] - product_13) * decay
+        running_4 = tl.cumsum(tl.where(row[:, None] - row[None, :] >= 1, value_13, 0.0), 1) - tl.where(
+            row[:, None] - row[None, :] >= 1,
+            value_13,
+            0.0,
+        )
+        total = tl.sum(tl.where(row[:, None] >= row[None, :], running_4, 0.0), 0)
+        d_momentum_kept = tl.sum(tl.sum(d_momentum_next * momentum, 0), 0)
+        # decay of S over the block
+        momentum_kept = tl.exp(
+            tl.where(tl.sum(log_theta_reset, 0) == 0.0, tl.sum(log_theta_clean, 0), float("-inf"))
+        )
+        combined_3 = running_2 + (running_3 + total) + d_momentum_kept * momentum_kept
+        d_log_theta_block = (
+            d_log_theta_pointer
+            + batch * d_log_theta_batch
+            + head * d_log_theta_head
+            + start * d_log_theta_row
+        )
+        tl.store(d_log_theta_block + row * d_log_theta_row, combined_3, mask=live)
+        # B_C: last row of D(theta) Gamma
+        momentum_weights = until_end_2 * lr * live_2
+        product_14 = tl.dot(
+            (momentum_weights[:, None] * k).to(DOT),
+            d_momentum_next.to(DOT),
+            input_precision=PRECISION,
+        )
+        product_15 = tl.sum(value_11[:, None] * decay, 0)
+        # p_C: last row of P
+        last_weights = product_15 * lr * live_2
+        product_16 = tl.dot(
+            (last_weights[:, None] * k).to(DOT),
+            d_memory_next.to(DOT),
+            input_precision=PRECISION,
+        )
+        # (Q X^T) * P
+        attention = scores * weights
+        product_17 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        d_errors = product_14 - product_16 - product_17
+        product_18 = tl.dot(d_errors.to(DOT), tl.trans(anchor_point.to(DOT)), input_precision=PRECISION)
+        product_19 = tl.dot(tl.trans(value_9.to(DOT)), q.to(DOT), input_precision=PRECISION)
+        combined_4 = (
+            product_12 * momentum_weights[:, None]
+            + product_18
+            - product_2 * last_weights[:, None]
+            - product_19
+        )
+        d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined_4,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        combined_5 = value_12 * until_end_2 + value_2 * product_15 + tl.sum(-(value_5 * product_8), 0)
+        d_lr_block = d_lr_pointer + batch * d_lr_batch + head * d_lr_head + start * d_lr_row
+        tl.store(d_lr_block + row * d_lr_row, combined_5, mask=live)
+        d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+        tl.store(
+            d_v_block + row[:, None] * d_v_row + value[None, :],
+            -d_errors,
+            mask=live[:, None] & is_value[None, :],
+        )
+        d_anchor = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+        if GRAD_FINAL:
+            if block == open_block:
+                d_anchor += tl.load(
+                    d_anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    mask=is_feature[:, None] & is_value[None, :],
+                    other=0.0,
+                )
+        product_20 = tl.dot(tl.trans(k.to(DOT)), d_errors.to(DOT), input_precision=PRECISION)
+        d_anchor_point = d_anchor + product_20
+        if RESUME:
+            if block == 0:
+                tl.store(
+                    d_anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    d_anchor_point,
+                    mask=is_feature[:, None] & is_value[None, :],
+                )
+        at_border = tl.where(block == 0, 0.0, d_anchor_point) if RESUME else d_anchor_point
+        product_21 = tl.dot(tl.trans(q.to(DOT)), value_7.to(DOT), input_precision=PRECISION)
+        # b_C: weight of the block's initial momentum
+        momentum_written = tl.sum(value_11 * since_start, 0)
+        product_22 = tl.dot(tl.trans(q.to(DOT)), value_10.to(DOT), input_precision=PRECISION)
+        combined_6 = d_momentum_next * momentum_kept - d_memory_next * momentum_written - product_22
+        d_memory_next = d_memory_next * kept + at_border + product_21
+        d_momentum_next = combined_6
+    if GRAD_INITIAL:
+        tl.store(
+            d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            d_memory_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        tl.store(
+            d_momentum_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            d_momentum_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )

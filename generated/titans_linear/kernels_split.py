@@ -1,0 +1,1603 @@
+"""Kernels of the memory rule titans_linear (split_all_rows_4).
+
+Rule fdc70b51dcc6, schedule dual, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates(
+    gate_kept_pointer,
+    gate_last_weights_pointer,
+    gate_momentum_kept_pointer,
+    gate_momentum_read_pointer,
+    gate_momentum_weights_pointer,
+    gate_momentum_written_pointer,
+    gate_read_decay_pointer,
+    gate_weights_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    log_alpha_batch,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_batch,
+    log_theta_head,
+    log_theta_row,
+    lr_batch,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Decays and window weights of one block: what depends on the gates alone."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_alpha_block = (
+        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
+    )
+    log_theta_block = (
+        log_theta_pointer + batch * log_theta_batch + head * log_theta_head + start * log_theta_row
+    )
+    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
+    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
+    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
+    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    # a: decay of the memory since the block's start
+    read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+    tl.store(gate_read_decay_pointer + slot * ROWS + row, read_decay, mask=row < ROWS)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
+            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            float("-inf"),
+        )
+    )
+    live_2 = live.to(tl.float32)
+    value_2 = decay * live_2[None, :]
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_reset = (log_theta < -80.0).to(tl.float32)
+    log_theta_clean = tl.where(log_theta < -80.0, 0.0, log_theta)
+    log_theta_sum = tl.cumsum(log_theta_clean, 0)
+    log_theta_resets = tl.cumsum(log_theta_reset, 0)
+    since_start = tl.exp(tl.where(log_theta_resets == 0.0, log_theta_sum, float("-inf")))
+    # b: weight of S in each read
+    momentum_read = tl.sum(value_2 * since_start[None, :], 1)
+    tl.store(gate_momentum_read_pointer + slot * ROWS + row, momentum_read, mask=row < ROWS)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_resets[:, None] == log_theta_resets[None, :]),
+            log_theta_sum[:, None] - log_theta_sum[None, :],
+            float("-inf"),
+        )
+    )
+    product = tl.dot(value_2.to(DOT), decay_2.to(DOT), input_precision=PRECISION)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    # P: source weights by read
+    weights = product * lr[None, :] * live_2[None, :]
+    tl.store(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        weights,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    # a_C: decay of the memory over the block
+    kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+    tl.store(gate_kept_pointer + slot, kept)
+    until_end = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
+            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            float("-inf"),
+        )
+    )
+    value_3 = until_end * live_2
+    # b_C: weight of the block's initial momentum
+    momentum_written = tl.sum(value_3 * since_start, 0)
+    tl.store(gate_momentum_written_pointer + slot, momentum_written)
+    product_2 = tl.sum(value_3[:, None] * decay_2, 0)
+    # p_C: last row of P
+    last_weights = product_2 * lr * live_2
+    tl.store(gate_last_weights_pointer + slot * ROWS + row, last_weights, mask=row < ROWS)
+    # decay of S over the block
+    momentum_kept = tl.exp(
+        tl.where(tl.sum(log_theta_reset, 0) == 0.0, tl.sum(log_theta_clean, 0), float("-inf"))
+    )
+    tl.store(gate_momentum_kept_pointer + slot, momentum_kept)
+    until_end_2 = tl.exp(
+        tl.where(
+            tl.sum(log_theta_reset, 0) == log_theta_resets,
+            tl.sum(log_theta_clean, 0) - log_theta_sum,
+            float("-inf"),
+        )
+    )
+    # B_C: last row of D(theta) Gamma
+    momentum_weights = until_end_2 * lr * live_2
+    tl.store(gate_momentum_weights_pointer + slot * ROWS + row, momentum_weights, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def state(
+    anchor_final_pointer,
+    anchor_pointer,
+    gate_kept_pointer,
+    gate_last_weights_pointer,
+    gate_momentum_kept_pointer,
+    gate_momentum_weights_pointer,
+    gate_momentum_written_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    memory_final_pointer,
+    memory_pointer,
+    momentum_blocks_pointer,
+    momentum_final_pointer,
+    momentum_pointer,
+    position_pointer,
+    v_pointer,
+    k_batch,
+    k_head,
+    k_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    SAVE: tl.constexpr,
+    STORE_FINAL: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE_ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The memory from block to block, saved at the start of each."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    # the block that is still open after the call
+    open_block = tl.cast((phase + end) // ROWS, tl.int64)
+    anchor = (
+        tl.load(
+            anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if RESUME
+        else 0.0
+    )
+    memory = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if HAS_INITIAL:
+        memory += tl.load(
+            memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    momentum = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if HAS_INITIAL:
+        momentum += tl.load(
+            momentum_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for block in range(0, blocks):
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        if SAVE:
+            tl.store(
+                memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+        if SAVE:
+            tl.store(
+                momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+                momentum,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+        # a_C: decay of the memory over the block
+        kept = tl.load(gate_kept_pointer + slot)
+        # b_C: weight of the block's initial momentum
+        momentum_written = tl.load(gate_momentum_written_pointer + slot)
+        # M at the end
+        memory_next = kept * memory - momentum_written * momentum
+        # decay of S over the block
+        momentum_kept = tl.load(gate_momentum_kept_pointer + slot)
+        # S at the end of the block
+        momentum_next = momentum_kept * momentum
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        for row_start in range(0, ROWS, TILE_ROWS):
+            source = row_start + tl.arange(0, TILE_ROWS)
+            is_source = (source >= first) & (source < last)
+            # p_C: last row of P
+            last_weights = tl.load(
+                gate_last_weights_pointer + slot * ROWS + source,
+                mask=source < ROWS,
+                other=0.0,
+            )
+            k = tl.load(
+                k_block + source[:, None] * k_row + feature[None, :],
+                mask=is_source[:, None] & is_feature[None, :],
+                other=0.0,
+            ).to(tl.float32)
+            # pred = phi(k) M*
+            predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+            v = tl.load(
+                v_block + source[:, None] * v_row + value[None, :],
+                mask=is_source[:, None] & is_value[None, :],
+                other=0.0,
+            ).to(tl.float32)
+            # E = dl/dpred at the block's M*
+            errors = predictions - v
+            memory_next += tl.dot(
+                tl.trans((-(last_weights[:, None] * k)).to(DOT)),
+                errors.to(DOT),
+                input_precision=PRECISION,
+            )
+            # B_C: last row of D(theta) Gamma
+            momentum_weights = tl.load(
+                gate_momentum_weights_pointer + slot * ROWS + source,
+                mask=source < ROWS,
+                other=0.0,
+            )
+            momentum_next += tl.dot(
+                tl.trans((momentum_weights[:, None] * k).to(DOT)),
+                errors.to(DOT),
+                input_precision=PRECISION,
+            )
+        if STORE_FINAL:
+            if block == open_block:
+                tl.store(
+                    anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    anchor_point,
+                    mask=is_feature[:, None] & is_value[None, :],
+                )
+        memory = memory_next
+        momentum = momentum_next
+    if STORE_FINAL:
+        tl.store(
+            memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            memory,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        tl.store(
+            momentum_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            momentum,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        if open_block >= blocks:
+            tl.store(
+                anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output(
+    anchor_pointer,
+    gate_momentum_read_pointer,
+    gate_read_decay_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    momentum_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    y_pointer,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    y_batch,
+    y_head,
+    y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The reads of one block."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+    # b: weight of S in each read
+    momentum_read = tl.load(gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    momentum = tl.load(
+        momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(q.to(DOT), momentum.to(DOT), input_precision=PRECISION)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # Q X^T
+    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # (Q X^T) * P
+    attention = scores * weights
+    anchor = (
+        tl.load(
+            anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if RESUME
+        else 0.0
+    )
+    # M*: the memory at the last border
+    anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+    # pred = phi(k) M*
+    predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+    v = tl.load(
+        v_block + row[:, None] * v_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # E = dl/dpred at the block's M*
+    errors = predictions - v
+    product_3 = tl.dot(attention.to(DOT), errors.to(DOT), input_precision=PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = read_decay[:, None] * product - momentum_read[:, None] * product_2 - product_3
+    y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def state_gradient(
+    d_anchor_final_pointer,
+    d_anchor_pointer,
+    d_memory_final_pointer,
+    d_memory_next_blocks_pointer,
+    d_memory_pointer,
+    d_momentum_final_pointer,
+    d_momentum_next_blocks_pointer,
+    d_momentum_pointer,
+    d_y_pointer,
+    gate_kept_pointer,
+    gate_last_weights_pointer,
+    gate_momentum_kept_pointer,
+    gate_momentum_read_pointer,
+    gate_momentum_weights_pointer,
+    gate_momentum_written_pointer,
+    gate_read_decay_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    GRAD_FINAL: tl.constexpr,
+    GRAD_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    TILE_ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The gradient of the memory from the last block to the first, saved after each."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    # the block that is still open after the call
+    open_block = tl.cast((phase + end) // ROWS, tl.int64)
+    d_memory_next = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if GRAD_FINAL:
+        d_memory_next += tl.load(
+            d_memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        if open_block >= blocks:
+            d_memory_next += tl.load(
+                d_anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+    d_momentum_next = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if GRAD_FINAL:
+        d_momentum_next += tl.load(
+            d_momentum_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for step in range(0, blocks):
+        block = blocks - 1 - step
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = (row >= first) & (row < last)
+        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+        tl.store(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            d_memory_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        tl.store(
+            d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            d_momentum_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        d_anchor = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+        if GRAD_FINAL:
+            if block == open_block:
+                d_anchor += tl.load(
+                    d_anchor_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    mask=is_feature[:, None] & is_value[None, :],
+                    other=0.0,
+                )
+        d_anchor_point = d_anchor
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        for row_start in range(0, ROWS, TILE_ROWS):
+            source = row_start + tl.arange(0, TILE_ROWS)
+            is_source = (source >= first) & (source < last)
+            # B_C: last row of D(theta) Gamma
+            momentum_weights = tl.load(
+                gate_momentum_weights_pointer + slot * ROWS + source,
+                mask=source < ROWS,
+                other=0.0,
+            )
+            k = tl.load(
+                k_block + source[:, None] * k_row + feature[None, :],
+                mask=is_source[:, None] & is_feature[None, :],
+                other=0.0,
+            ).to(tl.float32)
+            product = tl.dot(
+                (momentum_weights[:, None] * k).to(DOT),
+                d_momentum_next.to(DOT),
+                input_precision=PRECISION,
+            )
+            # p_C: last row of P
+            last_weights = tl.load(
+                gate_last_weights_pointer + slot * ROWS + source,
+                mask=source < ROWS,
+                other=0.0,
+            )
+            product_2 = tl.dot(
+                (last_weights[:, None] * k).to(DOT),
+                d_memory_next.to(DOT),
+                input_precision=PRECISION,
+            )
+            # Q X^T
+            scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+            # P: source weights by read
+            weights = tl.load(
+                gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
+                mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
+                other=0.0,
+            )
+            # (Q X^T) * P
+            attention = scores * weights
+            product_3 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+            d_errors = product - product_2 - product_3
+            d_anchor_point += tl.dot(tl.trans(k.to(DOT)), d_errors.to(DOT), input_precision=PRECISION)
+        if RESUME:
+            if block == 0:
+                tl.store(
+                    d_anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                    d_anchor_point,
+                    mask=is_feature[:, None] & is_value[None, :],
+                )
+        # a_C: decay of the memory over the block
+        kept = tl.load(gate_kept_pointer + slot)
+        at_border = tl.where(block == 0, 0.0, d_anchor_point) if RESUME else d_anchor_point
+        # a: decay of the memory since the block's start
+        read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+        product_4 = tl.dot(
+            tl.trans(q.to(DOT)),
+            (d_reads * read_decay[:, None]).to(DOT),
+            input_precision=PRECISION,
+        )
+        # decay of S over the block
+        momentum_kept = tl.load(gate_momentum_kept_pointer + slot)
+        # b_C: weight of the block's initial momentum
+        momentum_written = tl.load(gate_momentum_written_pointer + slot)
+        # b: weight of S in each read
+        momentum_read = tl.load(gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+        product_5 = tl.dot(
+            tl.trans(q.to(DOT)),
+            (d_reads * momentum_read[:, None]).to(DOT),
+            input_precision=PRECISION,
+        )
+        combined = d_momentum_next * momentum_kept - d_memory_next * momentum_written - product_5
+        d_memory_next = d_memory_next * kept + at_border + product_4
+        d_momentum_next = combined
+    if GRAD_INITIAL:
+        tl.store(
+            d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            d_memory_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        tl.store(
+            d_momentum_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            d_momentum_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_v(
+    d_errors_rows_pointer,
+    d_memory_next_blocks_pointer,
+    d_momentum_next_blocks_pointer,
+    d_v_pointer,
+    d_y_pointer,
+    gate_last_weights_pointer,
+    gate_momentum_weights_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    d_v_batch,
+    d_v_head,
+    d_v_row,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_v, d_errors_rows."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    d_momentum_next = tl.load(
+        d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product = tl.dot(k.to(DOT), d_momentum_next.to(DOT), input_precision=PRECISION)
+    # B_C: last row of D(theta) Gamma
+    momentum_weights = tl.load(gate_momentum_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    d_memory_next = tl.load(
+        d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+    # p_C: last row of P
+    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    d_reads = tl.load(
+        d_y_block + row[:, None] * d_y_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # Q X^T
+    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # (Q X^T) * P
+    attention = scores * weights
+    product_3 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+    combined = product * momentum_weights[:, None] - product_2 * last_weights[:, None] - product_3
+    d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+    tl.store(
+        d_v_block + row[:, None] * d_v_row + value[None, :],
+        -combined,
+        mask=live[:, None] & is_value[None, :],
+    )
+    tl.store(
+        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        combined,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_q(
+    anchor_pointer,
+    d_q_pointer,
+    d_y_pointer,
+    gate_momentum_read_pointer,
+    gate_read_decay_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    momentum_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    d_q_batch,
+    d_q_head,
+    d_q_row,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_q."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    # b: weight of S in each read
+    momentum_read = tl.load(gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        combined += tl.dot(
+            (d_reads * read_decay[:, None]).to(DOT),
+            tl.trans(memory.to(DOT)),
+            input_precision=PRECISION,
+        )
+        momentum = tl.load(
+            momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        combined += tl.dot(
+            (-(d_reads * momentum_read[:, None])).to(DOT),
+            tl.trans(momentum.to(DOT)),
+            input_precision=PRECISION,
+        )
+        anchor = (
+            tl.load(
+                anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product += tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot((product * weights).to(DOT), k.to(DOT), input_precision=PRECISION)
+    d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+    tl.store(
+        d_q_block + row[:, None] * d_q_row + feature[None, :],
+        combined - product_2,
+        mask=live[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_k(
+    anchor_pointer,
+    d_errors_rows_pointer,
+    d_k_pointer,
+    d_memory_next_blocks_pointer,
+    d_momentum_next_blocks_pointer,
+    d_y_pointer,
+    gate_last_weights_pointer,
+    gate_momentum_weights_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    d_k_batch,
+    d_k_head,
+    d_k_row,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_k."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # B_C: last row of D(theta) Gamma
+    momentum_weights = tl.load(gate_momentum_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    # p_C: last row of P
+    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_momentum_next = tl.load(
+            d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        anchor = (
+            tl.load(
+                anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        combined += tl.dot(
+            (errors * momentum_weights[:, None]).to(DOT),
+            tl.trans(d_momentum_next.to(DOT)),
+            input_precision=PRECISION,
+        )
+        d_errors = tl.load(
+            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        combined += tl.dot(d_errors.to(DOT), tl.trans(anchor_point.to(DOT)), input_precision=PRECISION)
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        combined += tl.dot(
+            (errors * last_weights[:, None]).to(DOT),
+            tl.trans((-d_memory_next).to(DOT)),
+            input_precision=PRECISION,
+        )
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product += tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_2 = tl.dot(tl.trans((product * weights).to(DOT)), q.to(DOT), input_precision=PRECISION)
+    d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+    tl.store(
+        d_k_block + row[:, None] * d_k_row + feature[None, :],
+        combined - product_2,
+        mask=live[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_weights(
+    anchor_pointer,
+    d_gate_last_weights_pointer,
+    d_gate_momentum_weights_pointer,
+    d_gate_weights_pointer,
+    d_memory_next_blocks_pointer,
+    d_momentum_next_blocks_pointer,
+    d_y_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    k_batch,
+    k_head,
+    k_row,
+    q_batch,
+    q_head,
+    q_row,
+    v_batch,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_gate_weights, d_gate_last_weights, d_gate_momentum_weights."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    product_3 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        anchor = (
+            tl.load(
+                anchor_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+                mask=is_feature[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # M*: the memory at the last border
+        anchor_point = tl.where(block == 0, anchor, memory) if RESUME else memory
+        # pred = phi(k) M*
+        predictions = tl.dot(k.to(DOT), anchor_point.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product += tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_4 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        product_2 += tl.sum(errors * product_4, 1)
+        d_momentum_next = tl.load(
+            d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_5 = tl.dot(k.to(DOT), d_momentum_next.to(DOT), input_precision=PRECISION)
+        product_3 += tl.sum(errors * product_5, 1)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # Q X^T
+    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    tl.store(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product * scores,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(d_gate_last_weights_pointer + slot * ROWS + row, -product_2, mask=row < ROWS)
+    tl.store(d_gate_momentum_weights_pointer + slot * ROWS + row, product_3, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_carried(
+    d_gate_kept_pointer,
+    d_gate_momentum_kept_pointer,
+    d_gate_momentum_read_pointer,
+    d_gate_momentum_written_pointer,
+    d_gate_read_decay_pointer,
+    d_memory_next_blocks_pointer,
+    d_momentum_next_blocks_pointer,
+    d_y_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    momentum_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    d_y_batch,
+    d_y_head,
+    d_y_row,
+    q_batch,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_gate_read_decay, d_gate_momentum_read, d_gate_kept,
+    d_gate_momentum_written, d_gate_momentum_kept.
+    """
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
+    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    d_read_decay = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    d_momentum_read = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    d_kept = 0.0
+    d_momentum_written = 0.0
+    d_momentum_kept = 0.0
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        d_read_decay += tl.sum(d_reads * product, 1)
+        momentum = tl.load(
+            momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 = tl.dot(q.to(DOT), momentum.to(DOT), input_precision=PRECISION)
+        d_momentum_read += tl.sum(-(d_reads * product_2), 1)
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_kept += tl.sum(tl.sum(d_memory_next * memory, 0), 0)
+        d_momentum_written += tl.sum(tl.sum(-(d_memory_next * momentum), 0), 0)
+        d_momentum_next = tl.load(
+            d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_momentum_kept += tl.sum(tl.sum(d_momentum_next * momentum, 0), 0)
+    tl.store(d_gate_read_decay_pointer + slot * ROWS + row, d_read_decay, mask=row < ROWS)
+    tl.store(d_gate_momentum_read_pointer + slot * ROWS + row, d_momentum_read, mask=row < ROWS)
+    tl.store(d_gate_kept_pointer + slot, d_kept)
+    tl.store(d_gate_momentum_written_pointer + slot, d_momentum_written)
+    tl.store(d_gate_momentum_kept_pointer + slot, d_momentum_kept)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient(
+    d_gate_kept_pointer,
+    d_gate_last_weights_pointer,
+    d_gate_momentum_read_pointer,
+    d_gate_momentum_weights_pointer,
+    d_gate_momentum_written_pointer,
+    d_gate_read_decay_pointer,
+    d_gate_weights_pointer,
+    d_log_alpha_pointer,
+    d_lr_pointer,
+    gate_kept_pointer,
+    gate_read_decay_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    d_log_alpha_batch,
+    d_log_alpha_head,
+    d_log_alpha_row,
+    d_lr_batch,
+    d_lr_head,
+    d_lr_row,
+    log_alpha_batch,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_batch,
+    log_theta_head,
+    log_theta_row,
+    lr_batch,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Gradients of one block's gates, from those of decays and weights: d_log_alpha, d_lr."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+    log_theta_block = (
+        log_theta_pointer + batch * log_theta_batch + head * log_theta_head + start * log_theta_row
+    )
+    log_alpha_block = (
+        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
+    )
+    d_read_decay = tl.load(d_gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    live_2 = live.to(tl.float32)
+    value_2 = d_last_weights * live_2
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_reset = (log_theta < -80.0).to(tl.float32)
+    log_theta_clean = tl.where(log_theta < -80.0, 0.0, log_theta)
+    log_theta_sum = tl.cumsum(log_theta_clean, 0)
+    log_theta_resets = tl.cumsum(log_theta_reset, 0)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_resets[:, None] == log_theta_resets[None, :]),
+            log_theta_sum[:, None] - log_theta_sum[None, :],
+            float("-inf"),
+        )
+    )
+    product = tl.sum((value_2 * lr)[None, :] * decay, 1)
+    d_momentum_written = tl.load(d_gate_momentum_written_pointer + slot)
+    since_start = tl.exp(tl.where(log_theta_resets == 0.0, log_theta_sum, float("-inf")))
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
+    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
+    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
+    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    until_end = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
+            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            float("-inf"),
+        )
+    )
+    value_3 = (product + d_momentum_written * since_start) * live_2 * until_end
+    running = tl.sum(tl.where(row[:, None] > row[None, :], value_3[None, :], 0.0), 1)
+    d_kept = tl.load(d_gate_kept_pointer + slot)
+    # a_C: decay of the memory over the block
+    kept = tl.load(gate_kept_pointer + slot)
+    d_momentum_read = tl.load(d_gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    d_gate_weights = tl.load(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    value_4 = d_gate_weights * live_2[None, :]
+    product_2 = tl.dot((value_4 * lr[None, :]).to(DOT), tl.trans(decay.to(DOT)), input_precision=PRECISION)
+    combined = d_momentum_read[:, None] * since_start[None, :] - product_2
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
+            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            float("-inf"),
+        )
+    )
+    banded = tl.where(row[:, None] - row[None, :] >= 1, combined * live_2[None, :] * decay_2, 0.0)
+    banded_2 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded, 1) - banded, 0.0)
+    combined_2 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+        running + d_kept * kept + tl.sum(banded_2, 0)
+    )
+    d_log_alpha_block = (
+        d_log_alpha_pointer + batch * d_log_alpha_batch + head * d_log_alpha_head + start * d_log_alpha_row
+    )
+    tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_2, mask=live)
+    d_momentum_weights = tl.load(
+        d_gate_momentum_weights_pointer + slot * ROWS + row,
+        mask=row < ROWS,
+        other=0.0,
+    )
+    until_end_2 = tl.exp(
+        tl.where(
+            tl.sum(log_theta_reset, 0) == log_theta_resets,
+            tl.sum(log_theta_clean, 0) - log_theta_sum,
+            float("-inf"),
+        )
+    )
+    product_3 = tl.sum((until_end * live_2)[:, None] * decay, 0)
+    product_4 = tl.dot((decay_2 * live_2[None, :]).to(DOT), decay.to(DOT), input_precision=PRECISION)
+    combined_3 = (
+        d_momentum_weights * live_2 * until_end_2 + value_2 * product_3 + tl.sum(-(value_4 * product_4), 0)
+    )
+    d_lr_block = d_lr_pointer + batch * d_lr_batch + head * d_lr_head + start * d_lr_row
+    tl.store(d_lr_block + row * d_lr_row, combined_3, mask=live)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_momentum(
+    d_gate_last_weights_pointer,
+    d_gate_momentum_kept_pointer,
+    d_gate_momentum_read_pointer,
+    d_gate_momentum_weights_pointer,
+    d_gate_momentum_written_pointer,
+    d_gate_weights_pointer,
+    d_log_theta_pointer,
+    gate_momentum_kept_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    d_log_theta_batch,
+    d_log_theta_head,
+    d_log_theta_row,
+    log_alpha_batch,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_batch,
+    log_theta_head,
+    log_theta_row,
+    lr_batch,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Gradients of one block's gates, from those of decays and weights: d_log_theta."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_alpha_block = (
+        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
+    )
+    log_theta_block = (
+        log_theta_pointer + batch * log_theta_batch + head * log_theta_head + start * log_theta_row
+    )
+    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+    d_momentum_written = tl.load(d_gate_momentum_written_pointer + slot)
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
+    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
+    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
+    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    until_end = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
+            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            float("-inf"),
+        )
+    )
+    live_2 = live.to(tl.float32)
+    value_2 = until_end * live_2
+    d_momentum_read = tl.load(d_gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
+            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            float("-inf"),
+        )
+    )
+    value_3 = decay * live_2[None, :]
+    product = tl.sum(d_momentum_read[:, None] * value_3, 0)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_reset = (log_theta < -80.0).to(tl.float32)
+    log_theta_clean = tl.where(log_theta < -80.0, 0.0, log_theta)
+    log_theta_sum = tl.cumsum(log_theta_clean, 0)
+    log_theta_resets = tl.cumsum(log_theta_reset, 0)
+    since_start = tl.exp(tl.where(log_theta_resets == 0.0, log_theta_sum, float("-inf")))
+    running = tl.cumsum((d_momentum_written * value_2 + product) * since_start, 0, reverse=True)
+    d_momentum_weights = tl.load(
+        d_gate_momentum_weights_pointer + slot * ROWS + row,
+        mask=row < ROWS,
+        other=0.0,
+    )
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    until_end_2 = tl.exp(
+        tl.where(
+            tl.sum(log_theta_reset, 0) == log_theta_resets,
+            tl.sum(log_theta_clean, 0) - log_theta_sum,
+            float("-inf"),
+        )
+    )
+    running_2 = tl.sum(
+        tl.where(row[:, None] > row[None, :], (d_momentum_weights * live_2 * lr * until_end_2)[None, :], 0.0),
+        1,
+    )
+    d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    d_gate_weights = tl.load(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(
+        tl.trans(value_3.to(DOT)),
+        (d_gate_weights * live_2[None, :] * lr[None, :]).to(DOT),
+        input_precision=PRECISION,
+    )
+    combined = (d_last_weights * live_2 * lr)[None, :] * value_2[:, None] - product_2
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_resets[:, None] == log_theta_resets[None, :]),
+            log_theta_sum[:, None] - log_theta_sum[None, :],
+            float("-inf"),
+        )
+    )
+    banded = tl.where(row[:, None] - row[None, :] >= 1, combined * decay_2, 0.0)
+    banded_2 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded, 1) - banded, 0.0)
+    d_momentum_kept = tl.load(d_gate_momentum_kept_pointer + slot)
+    # decay of S over the block
+    momentum_kept = tl.load(gate_momentum_kept_pointer + slot)
+    combined_2 = running + (running_2 + tl.sum(banded_2, 0)) + d_momentum_kept * momentum_kept
+    d_log_theta_block = (
+        d_log_theta_pointer + batch * d_log_theta_batch + head * d_log_theta_head + start * d_log_theta_row
+    )
+    tl.store(d_log_theta_block + row * d_log_theta_row, combined_2, mask=live)
