@@ -32,8 +32,9 @@ class Structure:
     form: "split" or "fused". gates: where gate-only values are computed: "inline" in every kernel that needs
     them, "vectors" (vectors by a prologue, matrices inline) or "all" (also P from memory). walk_rows: the
     state kernels walk the rows of a block in tiles instead of holding all of them. pieces: into how many
-    kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values; 3: queries | keys |
-    values; 4: the halo's rows apart too). A gate's gradient goes where it shares most products.
+    kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values; 3: queries |
+    keys | values; 4: the halo's rows and what weighs rows and carries apart too). A gate's gradient
+    goes where it shares most products.
     """
 
     form: Literal["split", "fused"] = "split"

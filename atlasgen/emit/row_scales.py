@@ -19,7 +19,7 @@ _PRODUCT = placeholder(0) * placeholder(1)
 
 
 def scales_inside(roots: list[Node], stop: set[Node], walked: str = "V") -> list[Node]:
-    """The same values as `roots`, with scales of rows inside the sums over `walked`; `stop` stays as it is."""
+    """The same values as `roots`, with scales of rows inside the sums over `walked`; `stop` stays."""
     done: dict[Node, Node] = {node: node for node in stop}
     for node in walk(roots, stop):
         if node not in done:
@@ -31,9 +31,9 @@ def _rebuilt(node: Node, arguments: tuple[Node, ...], walked: str) -> Node:
     if node.op == "sum" and node["dim"] != walked:
         return _summed(arguments[0], node["dim"], walked) or _same(node, arguments)
     if node.op == "map" and node["expression"] == _PRODUCT:
-        return _scaled(*arguments, walked=walked) or _same(node, arguments)
+        return _scaled(arguments[0], arguments[1], walked) or _same(node, arguments)
     if node.op == "dot" and node["dim"] != walked and walked in node.dims:
-        return _factored(*arguments, dim=node["dim"]) or _same(node, arguments)
+        return _factored(arguments[0], arguments[1], node["dim"]) or _same(node, arguments)
     if node.op == "add":
         return _gathered(list(zip(node["signs"], arguments, strict=True)), walked)
     return _same(node, arguments)
@@ -46,7 +46,7 @@ def _same(node: Node, arguments: tuple[Node, ...]) -> Node:
     if node.op == "map":
         return build.map_(node["expression"], *arguments)
     if node.op == "dot":
-        return build.dot(*arguments, node["dim"])
+        return build.dot(arguments[0], arguments[1], node["dim"])
     return Node(node.op, arguments, node.dims, **dict(node.attrs))
 
 

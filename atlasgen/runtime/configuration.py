@@ -1,19 +1,27 @@
 """Which kernels with which tiles serve a call: tuned results where there are some, else defaults.
 
 A configuration never changes a result beyond rounding. Looking one up never times or compiles anything and
-always has an answer.
+always has an answer: results of the rule for the device, the nearest size where the exact one is not there;
+then the device's defaults; then those of the nearest device; then `DEFAULT`.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import torch
+import triton
 
 from atlasgen.emit.plan import Structure
-from atlasgen.runtime.launch import KernelTiles, Tiles
+from atlasgen.emit.triton_module import EmittedModule, emit_module
+from atlasgen.runtime.launch import KernelTiles, Tiles, padded
+from atlasgen.runtime.results import DEFAULTS, Entry, read_entries
+from atlasgen.runtime.targets import all_targets
+from atlasgen.schedules.serve import schedule
 from atlasgen.spec.rule import MemoryRule
 
 
@@ -37,8 +45,107 @@ class Configuration:
 
 
 DEFAULT = Configuration(Structure("split", "all", True, 4))
+_NO_LIMIT = 1 << 30
+
+
+@lru_cache(maxsize=256)
+def emitted_module(rule: MemoryRule, structure: Structure) -> EmittedModule:
+    """The kernels of a rule under one structure. Raises CompileError for a rule that is not served."""
+    return emit_module(schedule(rule), structure)
+
+
+@lru_cache(maxsize=256)
+def source_key(rule: MemoryRule, structure: Structure) -> str:
+    """Sixteen hex digits of the kernels' text: a result for other text is stale."""
+    return hashlib.sha256(emitted_module(rule, structure).source.encode()).hexdigest()[:16]
 
 
 def choose(rule: MemoryRule, device: torch.device, dtype: torch.dtype, key: int, value: int) -> Configuration:
-    """The configuration of a call: never fails, never measures."""
+    """The configuration of a call: never fails, never measures.
+
+    device: where the tensors are. dtype: of q, k, v. key, value: the sizes K and V.
+    """
+    target, shared = _target_of(device.type, device.index)
+    name = str(dtype).removeprefix("torch.")
+    return _chosen(rule, target, shared, name, padded(key), padded(value))
+
+
+@lru_cache(maxsize=1024)
+def _chosen(
+    rule: MemoryRule, target: str | None, shared: int, dtype: str, key: int, value: int
+) -> Configuration:
+    if target is None:
+        return DEFAULT
+    for place in nearest_targets(target):
+        limit = min(shared, all_targets()[target].shared_bytes)
+        for file in (rule.name, DEFAULTS):
+            usable = [entry for entry in read_entries(place, file) if entry.shared_bytes <= limit]
+            ranked = sorted(usable, key=lambda entry: _distance(entry, dtype, key, value))
+            for entry in ranked:
+                found = _configuration(entry)
+                if found is not None and (
+                    file == DEFAULTS or source_key(rule, found.structure) == entry.source
+                ):
+                    return found
     return DEFAULT
+
+
+def _configuration(entry: Entry) -> Configuration | None:
+    """What an entry holds; None where a file was written by another version."""
+    try:
+        return Configuration.from_table(entry.configuration)
+    except (KeyError, TypeError):
+        return None
+
+
+def _distance(entry: Entry, dtype: str, key: int, value: int) -> tuple[float, ...]:
+    """How far an entry is from a call: dtype, Triton's version, sizes; of two as near the larger."""
+    # Products of float16 run in tf32, on tiles as large as float32's.
+    like = {"float16": ("float16", "float32", "bfloat16")}.get(dtype, (dtype, "float32", "bfloat16"))
+    order = like.index(entry.dtype) if entry.dtype in like else len(like)
+    steps = abs(entry.key.bit_length() - key.bit_length()) + abs(
+        entry.value.bit_length() - value.bit_length()
+    )
+    return (order, not entry.serves(triton.__version__), steps, -entry.key, -entry.value)
+
+
+@lru_cache(maxsize=64)
+def nearest_targets(target: str) -> tuple[str, ...]:
+    """All targets of one vendor, the given one first, then the nearest architecture below, then above."""
+    targets = all_targets()
+    own = targets[target]
+    same = [other for other in targets.values() if other.backend == own.backend]
+    if own.backend == "hip":
+        return tuple(dict.fromkeys((target, *(other.name for other in same))))
+
+    def distance(arch: int | str) -> tuple[bool, int]:
+        gap = int(own.arch) - int(arch)
+        return (gap < 0, abs(gap))
+
+    return tuple(other.name for other in sorted(same, key=lambda other: distance(other.arch)))
+
+
+@lru_cache(maxsize=64)
+def _target_of(kind: str, index: int | None) -> tuple[str | None, int]:
+    """The target that a device is nearest to, and its shared memory per program; None for a CPU."""
+    if kind != "cuda" or not torch.cuda.is_available():
+        return None, _NO_LIMIT
+    properties = torch.cuda.get_device_properties(torch.cuda.current_device() if index is None else index)
+    shared = int(getattr(properties, "shared_memory_per_block_optin", 0)) or _NO_LIMIT
+    if torch.version.hip:
+        architecture = str(getattr(properties, "gcnArchName", "")).partition(":")[0]
+        return architecture if architecture in all_targets() else "gfx942", shared
+    return target_of_capability(properties.major, properties.minor), shared
+
+
+def target_of_capability(major: int, minor: int) -> str:
+    """The CUDA target of a compute capability: the newest that is not newer, else the oldest."""
+    known = {int(target.arch): name for name, target in all_targets().items() if target.backend == "cuda"}
+    older = [arch for arch in known if arch <= 10 * major + minor]
+    return known[max(older)] if older else known[min(known)]
+
+
+def forget_results() -> None:
+    """Read result files again at the next look-up: for a process that has just tuned."""
+    read_entries.cache_clear()
+    _chosen.cache_clear()
