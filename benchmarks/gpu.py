@@ -11,7 +11,7 @@ The peer, and packages that the machine lacks, come as wheels in --wheels, made 
 
     pip download --no-deps -d wheels flash-linear-attention==0.6.0 fla-core==0.6.0 einops
     pip download --no-deps -d wheels --only-binary=:all: --python-version 3.12 --implementation cp \\
-        --platform manylinux2014_x86_64 pydantic==2.12.5 pydantic-core==2.41.5 annotated-types \\
+        --platform manylinux2014_x86_64 pydantic==2.14.4 pydantic-core==2.50.5 annotated-types \\
         typing-inspection platformdirs
 
 Stages run in a process of their own, and checks in more of them: a compiler that dies or a kernel that hangs
@@ -43,7 +43,7 @@ from benchmarks.gpu_stages.rows import RowWriter, read_rows  # noqa: E402
 
 # Seconds of each stage; what one leaves goes to the last.
 LIMITS = {"A": 45.0, "B": 150.0, "C": 110.0, "D": 40.0}
-START_SECONDS = 30.0  # of a stage process until its first stage begins
+START_SECONDS = 60.0  # of a stage process until its first stage begins
 GRACE_SECONDS = 5.0  # a stage ends by itself at its limit, or is ended after these
 
 

@@ -134,6 +134,23 @@ def test_a_half_written_row_is_left_out(tmp_path):
     assert [row["kind"] for row in read_rows(path)] == ["machine"]
 
 
+def test_every_shipped_rule_is_checked_and_timed():
+    from atlasgen.spec import shipped_specs
+    from benchmarks.gpu_stages import plan
+
+    assert sorted(plan.RULES) == shipped_specs()
+    backends = ("triton:split", "triton:fused")
+    jobs = plan.correctness_jobs(backends) if not plan.is_dry() else []
+    for rule in plan.RULES:
+        for backend in backends:
+            own = [job for job in jobs if (job["rule"], job["backend"]) == (rule, backend)]
+            full = {(j["dtype"], j["case"]["key"], j["case"]["value"]) for j in own if j["check"] == "full"}
+            assert full == {(d, *size) for d in ("float32", "bfloat16") for size in ((64, 64), (48, 80))}
+            training = {(j["case"]["key"], j["case"]["heads"]) for j in own if j["check"] == "training"}
+            assert training == {(64, 16), (128, 16)}  # what stage C times, strides included
+            assert any(job.get("positive") for job in own)
+
+
 def test_an_unknown_stage_is_refused(tmp_path):
     finished = subprocess.run(command(tmp_path, "--stages", "AX"), capture_output=True, text=True)
     assert finished.returncode == 2 and "letters of ABCD" in finished.stderr
