@@ -1,7 +1,8 @@
 """Addresses, loads and stores of emitted Triton kernels, and the arguments they need.
 
-Token tensors are [B, T, H, ...] with any strides but a contiguous last axis; block buffers are contiguous
-[B*H, N, ...], states contiguous [B, H, ...]. Offsets of sequences, heads and blocks are int64 scalars; only
+Token tensors are contiguous [B, T, H, ...]; their strides of rows and heads are arguments, the stride of sequences
+follows from the number of tokens, so that no argument besides it changes with the length. Block buffers are
+contiguous [B*H, N, ...], states contiguous [B, H, ...]. Offsets of sequences, heads and blocks are int64 scalars; only
 offsets inside a block are int32 vectors.
 """
 
@@ -18,7 +19,7 @@ EXTENT = {"r": "ROWS", "j": "ROWS", "i": "ROWS", "s": "ROWS", "h": "HALO", "K": 
 class Argument:
     """One parameter of a kernel.
 
-    kind: "rows" (token tensor, with three strides), "blocks", "state", "window", "head", "table" (per head
+    kind: "rows" (token tensor, with two strides), "blocks", "state", "window", "head", "table" (per head
     and age), "sequence" (int64 per sequence), "number" or "constant".
     """
 
@@ -50,12 +51,12 @@ class Memory:
     def rows_base(self, tensor: str) -> str:
         """Pointer to the block's first row of a token tensor, written once per block."""
         pointer = self.argument(f"{tensor}_pointer", "rows", tensor)
-        for axis in ("batch", "row", "head"):
+        for axis in ("row", "head"):
             self.argument(f"{tensor}_{axis}", "stride", tensor)
         base = f"{tensor}_block"
         if base not in self.bases:
             self.bases.add(base)
-            offset = f"batch * {tensor}_batch + head * {tensor}_head + start * {tensor}_row"
+            offset = f"(batch * tokens + start) * {tensor}_row + head * {tensor}_head"
             self.writer.line(f"{base} = {pointer} + {offset}")
         return base
 

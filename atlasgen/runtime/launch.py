@@ -200,7 +200,7 @@ class Launcher:
         )
 
 
-_STRIDES = {"_batch": 0, "_row": 1, "_head": 2}
+_STRIDES = {"_row": 1, "_head": 2}
 
 
 def _value(argument: Argument, tensors: Mapping[str, Any]) -> Any:

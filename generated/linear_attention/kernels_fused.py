@@ -21,16 +21,12 @@ def forward(
     q_pointer,
     v_pointer,
     y_pointer,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
-    y_batch,
     y_head,
     y_row,
     tokens,
@@ -80,9 +76,9 @@ def forward(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -126,7 +122,7 @@ def forward(
         inverse_total = tl.where(live_2 > 0.0, 1.0 / total_weight, 1.0)
         # the block's reads
         y = reads * inverse_total[:, None]
-        y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+        y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
         tl.store(y_block + row[:, None] * y_row + value[None, :], y, mask=live[:, None] & is_value[None, :])
         value_2 = live_2[:, None] * features
         product_4 = tl.dot(tl.trans(value_2.to(DOT)), v.to(DOT), input_precision=PRECISION)
@@ -163,25 +159,18 @@ def backward(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_k_batch,
     d_k_head,
     d_k_row,
-    d_q_batch,
     d_q_head,
     d_q_row,
-    d_v_batch,
     d_v_head,
     d_v_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -233,10 +222,10 @@ def backward(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         d_y = tl.load(
             d_y_block + row[:, None] * d_y_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
@@ -291,7 +280,7 @@ def backward(
         product_6 = tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
         d_queries = d_total_weight[:, None] * normaliser[None, :] + product_5 + product_6
         value_3 = tl.where(q > 0.0, 1.0, tl.where(q < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, q)))
-        d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
         tl.store(
             d_q_block + row[:, None] * d_q_row + feature[None, :],
             d_queries * value_3,
@@ -301,7 +290,7 @@ def backward(
         product_8 = tl.dot(tl.trans(d_scores.to(DOT)), queries.to(DOT), input_precision=PRECISION)
         d_features = (d_normaliser_next[None, :] + product_7) * live_2[:, None] + product_8
         value_4 = tl.where(k > 0.0, 1.0, tl.where(k < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, k)))
-        d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
             d_k_block + row[:, None] * d_k_row + feature[None, :],
             d_features * value_4,
@@ -313,7 +302,7 @@ def backward(
             input_precision=PRECISION,
         )
         product_10 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
-        d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+        d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
         tl.store(
             d_v_block + row[:, None] * d_v_row + value[None, :],
             product_9 + product_10,

@@ -19,10 +19,8 @@ def state(
     normaliser_pointer,
     position_pointer,
     v_pointer,
-    k_batch,
     k_head,
     k_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -71,8 +69,8 @@ def state(
         start = tl.cast(block, tl.int64) * ROWS - phase
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -131,16 +129,12 @@ def output(
     q_pointer,
     v_pointer,
     y_pointer,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
-    y_batch,
     y_head,
     y_row,
     tokens,
@@ -177,9 +171,9 @@ def output(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -220,7 +214,7 @@ def output(
     inverse_total = tl.where(live_2 > 0.0, 1.0 / total_weight, 1.0)
     # the block's reads
     y = reads * inverse_total[:, None]
-    y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
     tl.store(y_block + row[:, None] * y_row + value[None, :], y, mask=live[:, None] & is_value[None, :])
 
 
@@ -240,16 +234,12 @@ def state_gradient(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -302,10 +292,10 @@ def state_gradient(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         tl.store(
             d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             d_memory_next,
@@ -392,19 +382,14 @@ def output_gradient_q(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_q_batch,
     d_q_head,
     d_q_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -437,10 +422,10 @@ def output_gradient_q(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     d_inverse_total = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
@@ -501,7 +486,7 @@ def output_gradient_q(
     product_6 = tl.dot(d_scores.to(DOT), features.to(DOT), input_precision=PRECISION)
     d_queries = d_total_weight[:, None] * normaliser[None, :] + product_6 + product_2
     value_3 = tl.where(q > 0.0, 1.0, tl.where(q < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, q)))
-    d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
         d_q_block + row[:, None] * d_q_row + feature[None, :],
         d_queries * value_3,
@@ -522,19 +507,14 @@ def output_gradient_k(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_k_batch,
     d_k_head,
     d_k_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -567,10 +547,10 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     d_normaliser_next = tl.load(
         d_normaliser_next_blocks_pointer + slot * K + feature,
         mask=is_feature,
@@ -641,7 +621,7 @@ def output_gradient_k(
     product_5 = tl.dot(tl.trans(d_scores.to(DOT)), queries.to(DOT), input_precision=PRECISION)
     d_features = combined * live_2[:, None] + product_5
     value_3 = tl.where(k > 0.0, 1.0, tl.where(k < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, k)))
-    d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
     tl.store(
         d_k_block + row[:, None] * d_k_row + feature[None, :],
         d_features * value_3,
@@ -659,16 +639,12 @@ def output_gradient_v(
     normaliser_blocks_pointer,
     position_pointer,
     q_pointer,
-    d_v_batch,
     d_v_head,
     d_v_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
     tokens,
@@ -705,9 +681,9 @@ def output_gradient_v(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -745,7 +721,7 @@ def output_gradient_v(
     inverse_total = tl.where(live_2 > 0.0, 1.0 / total_weight, 1.0)
     d_reads = d_y * inverse_total[:, None]
     product_3 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
-    d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+    d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
         product * live_2[:, None] + product_3,

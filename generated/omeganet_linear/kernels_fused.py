@@ -26,25 +26,18 @@ def forward(
     window_k_pointer,
     window_v_pointer,
     y_pointer,
-    gamma_batch,
     gamma_head,
     gamma_row,
-    k_batch,
     k_head,
     k_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    lr_batch,
     lr_head,
     lr_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
-    y_batch,
     y_head,
     y_row,
     tokens,
@@ -113,14 +106,12 @@ def forward(
         earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
         is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
         is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-        log_alpha_block = (
-            log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-        )
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
-        gamma_block = gamma_pointer + batch * gamma_batch + head * gamma_head + start * gamma_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+        gamma_block = gamma_pointer + (batch * tokens + start) * gamma_row + head * gamma_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -246,7 +237,7 @@ def forward(
         product_3 = tl.dot(attention_halo.to(DOT), errors_halo.to(DOT), input_precision=PRECISION)
         # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
         reads = read_decay[:, None] * product - product_2 - product_3
-        y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+        y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
         tl.store(
             y_block + row[:, None] * y_row + value[None, :],
             reads,
@@ -332,43 +323,30 @@ def backward(
     window_gamma_pointer,
     window_k_pointer,
     window_v_pointer,
-    d_gamma_batch,
     d_gamma_head,
     d_gamma_row,
-    d_k_batch,
     d_k_head,
     d_k_row,
-    d_log_alpha_batch,
     d_log_alpha_head,
     d_log_alpha_row,
-    d_lr_batch,
     d_lr_head,
     d_lr_row,
-    d_q_batch,
     d_q_head,
     d_q_row,
-    d_v_batch,
     d_v_head,
     d_v_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    gamma_batch,
     gamma_head,
     gamma_row,
-    k_batch,
     k_head,
     k_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    lr_batch,
     lr_head,
     lr_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -441,15 +419,13 @@ def backward(
         earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
         is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
         is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-        log_alpha_block = (
-            log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-        )
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-        gamma_block = gamma_pointer + batch * gamma_batch + head * gamma_head + start * gamma_row
-        lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        gamma_block = gamma_pointer + (batch * tokens + start) * gamma_row + head * gamma_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         d_reads = tl.load(
             d_y_block + row[:, None] * d_y_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
@@ -596,10 +572,7 @@ def backward(
         # a_C: decay of the memory over the block
         kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
         d_log_alpha_block = (
-            d_log_alpha_pointer
-            + batch * d_log_alpha_batch
-            + head * d_log_alpha_head
-            + start * d_log_alpha_row
+            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
         )
         tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_3 + d_kept * kept, mask=live)
         value_4 = d_reads * read_decay[:, None]
@@ -613,7 +586,7 @@ def backward(
         weights = tl.dot(value_5.to(DOT), window.to(DOT), input_precision=PRECISION)
         value_7 = product_8 * weights
         product_12 = tl.dot(value_7.to(DOT), k.to(DOT), input_precision=PRECISION)
-        d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
         tl.store(
             d_q_block + row[:, None] * d_q_row + feature[None, :],
             product_10 - product_11 - product_12,
@@ -634,7 +607,7 @@ def backward(
         product_15 = tl.dot(d_errors.to(DOT), tl.trans(anchor_point.to(DOT)), input_precision=PRECISION)
         product_16 = tl.dot(tl.trans(value_7.to(DOT)), q.to(DOT), input_precision=PRECISION)
         combined_4 = product_15 - product_4 * last_weights[:, None] - product_16
-        d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
             d_k_block + row[:, None] * d_k_row + feature[None, :],
             combined_4,
@@ -649,7 +622,7 @@ def backward(
                 combined_4,
                 mask=is_held[:, None] & is_feature[None, :],
             )
-        d_lr_block = d_lr_pointer + batch * d_lr_batch + head * d_lr_head + start * d_lr_row
+        d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
         tl.store(d_lr_block + row * d_lr_row, combined * until_end + tl.sum(combined_2 * decay, 0), mask=live)
         product_17 = tl.dot(tl.trans(value_5.to(DOT)), value_3.to(DOT), input_precision=PRECISION)
         d_window = d_last_weights[None, :] * value_8[:, None] - product_17
@@ -658,14 +631,14 @@ def backward(
             d_window * live_2[:, None],
             0.0,
         )
-        d_gamma_block = d_gamma_pointer + batch * d_gamma_batch + head * d_gamma_head + start * d_gamma_row
+        d_gamma_block = d_gamma_pointer + (batch * tokens + start) * d_gamma_row + head * d_gamma_head
         tl.store(d_gamma_block + row * d_gamma_row, tl.sum(banded_3, 0) * exists, mask=live)
         if RESUME:
             d_window_gamma_base = (
                 d_window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads
             )
             tl.store(d_window_gamma_base + row * heads, tl.sum(banded_3, 0) * exists, mask=is_held)
-        d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+        d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
         tl.store(
             d_v_block + row[:, None] * d_v_row + value[None, :],
             -d_errors,

@@ -21,13 +21,10 @@ def gates(
     lr_pointer,
     position_pointer,
     window_gamma_pointer,
-    gamma_batch,
     gamma_head,
     gamma_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    lr_batch,
     lr_head,
     lr_row,
     tokens,
@@ -65,11 +62,9 @@ def gates(
     earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
     is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-    log_alpha_block = (
-        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-    )
-    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
-    gamma_block = gamma_pointer + batch * gamma_batch + head * gamma_head + start * gamma_row
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    gamma_block = gamma_pointer + (batch * tokens + start) * gamma_row + head * gamma_head
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
     log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
     log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
@@ -163,10 +158,8 @@ def state(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    k_batch,
     k_head,
     k_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -232,8 +225,8 @@ def state(
         earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
         is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
         is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -369,16 +362,12 @@ def output(
     window_k_pointer,
     window_v_pointer,
     y_pointer,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
-    y_batch,
     y_head,
     y_row,
     tokens,
@@ -425,9 +414,9 @@ def output(
     earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
     is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     q = tl.load(
@@ -532,7 +521,7 @@ def output(
     product_3 = tl.dot(attention_halo.to(DOT), errors_halo.to(DOT), input_precision=PRECISION)
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
     reads = read_decay[:, None] * product - product_2 - product_3
-    y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
     tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
 
 
@@ -555,13 +544,10 @@ def state_gradient(
     position_pointer,
     q_pointer,
     window_k_pointer,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
     tokens,
@@ -626,9 +612,9 @@ def state_gradient(
         earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
         is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
         is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
         tl.store(
             d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             d_memory_next,
@@ -774,16 +760,12 @@ def output_gradient_v(
     position_pointer,
     q_pointer,
     window_k_pointer,
-    d_v_batch,
     d_v_head,
     d_v_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
     tokens,
@@ -823,9 +805,9 @@ def output_gradient_v(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     is_held = (row < first) & (row >= first - HELD)
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -868,7 +850,7 @@ def output_gradient_v(
     attention = scores * weights
     product_2 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
     combined = -(product * last_weights[:, None]) - product_2
-    d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+    d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
         -combined,
@@ -903,16 +885,12 @@ def output_gradient_q(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    d_q_batch,
     d_q_head,
     d_q_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -955,9 +933,9 @@ def output_gradient_q(
     earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
     is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_HALO], dtype=tl.float32)
     product_3 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
@@ -1064,7 +1042,7 @@ def output_gradient_q(
         other=0.0,
     )
     product_5 = tl.dot((product_3 * weights).to(DOT), k.to(DOT), input_precision=PRECISION)
-    d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
         d_q_block + row[:, None] * d_q_row + feature[None, :],
         product - product_4 - product_5,
@@ -1090,19 +1068,14 @@ def output_gradient_k(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    d_k_batch,
     d_k_head,
     d_k_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -1138,10 +1111,10 @@ def output_gradient_k(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     is_held = (row < first) & (row >= first - HELD)
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     k = tl.load(
@@ -1227,7 +1200,7 @@ def output_gradient_k(
         other=0.0,
     ).to(tl.float32)
     product_2 = tl.dot(tl.trans((product * weights).to(DOT)), q.to(DOT), input_precision=PRECISION)
-    d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
     tl.store(
         d_k_block + row[:, None] * d_k_row + feature[None, :],
         combined - product_2,
@@ -1260,16 +1233,12 @@ def output_gradient_halo(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -1311,10 +1280,10 @@ def output_gradient_halo(
     earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
     is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     combined = tl.zeros([BLOCK_HALO, BLOCK_K], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_HALO], dtype=tl.float32)
     k_halo = tl.load(
@@ -1438,16 +1407,12 @@ def output_gradient_weights(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -1483,10 +1448,10 @@ def output_gradient_weights(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     is_held = (row < first) & (row >= first - HELD)
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     k = tl.load(
@@ -1580,16 +1545,12 @@ def output_gradient_carried(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -1631,10 +1592,10 @@ def output_gradient_carried(
     earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
     is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     d_read_decay = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     d_kept = 0.0
     product = tl.zeros([BLOCK_HALO], dtype=tl.float32)
@@ -1728,19 +1689,14 @@ def gates_gradient(
     lr_pointer,
     position_pointer,
     window_gamma_pointer,
-    d_log_alpha_batch,
     d_log_alpha_head,
     d_log_alpha_row,
-    d_lr_batch,
     d_lr_head,
     d_lr_row,
-    gamma_batch,
     gamma_head,
     gamma_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    lr_batch,
     lr_head,
     lr_row,
     tokens,
@@ -1778,11 +1734,9 @@ def gates_gradient(
     earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
     is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-    gamma_block = gamma_pointer + batch * gamma_batch + head * gamma_head + start * gamma_row
-    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
-    log_alpha_block = (
-        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-    )
+    gamma_block = gamma_pointer + (batch * tokens + start) * gamma_row + head * gamma_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     d_read_decay = tl.load(d_gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
@@ -1859,10 +1813,10 @@ def gates_gradient(
     # a_C: decay of the memory over the block
     kept = tl.load(gate_kept_pointer + slot)
     d_log_alpha_block = (
-        d_log_alpha_pointer + batch * d_log_alpha_batch + head * d_log_alpha_head + start * d_log_alpha_row
+        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
     )
     tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_3 + d_kept * kept, mask=live)
-    d_lr_block = d_lr_pointer + batch * d_lr_batch + head * d_lr_head + start * d_lr_row
+    d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
     tl.store(d_lr_block + row * d_lr_row, combined * until_end + tl.sum(combined_2 * decay, 0), mask=live)
 
 
@@ -1879,13 +1833,10 @@ def gates_gradient_window(
     log_alpha_pointer,
     lr_pointer,
     position_pointer,
-    d_gamma_batch,
     d_gamma_head,
     d_gamma_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    lr_batch,
     lr_head,
     lr_row,
     tokens,
@@ -1921,10 +1872,8 @@ def gates_gradient_window(
     live = (row >= first) & (row < last)
     is_held = (row < first) & (row >= first - HELD)
     earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
-    log_alpha_block = (
-        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-    )
-    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
     log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
@@ -1962,7 +1911,7 @@ def gates_gradient_window(
         0.0,
     )
     exists = ((row >= first - seen) & (row < last)).to(tl.float32)
-    d_gamma_block = d_gamma_pointer + batch * d_gamma_batch + head * d_gamma_head + start * d_gamma_row
+    d_gamma_block = d_gamma_pointer + (batch * tokens + start) * d_gamma_row + head * d_gamma_head
     tl.store(d_gamma_block + row * d_gamma_row, tl.sum(banded, 0) * exists, mask=live)
     if RESUME:
         d_window_gamma_base = d_window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads

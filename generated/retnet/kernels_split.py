@@ -92,10 +92,8 @@ def state(
     memory_pointer,
     position_pointer,
     v_pointer,
-    k_batch,
     k_head,
     k_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -141,8 +139,8 @@ def state(
         start = tl.cast(block, tl.int64) * ROWS - phase
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -197,16 +195,12 @@ def output(
     q_pointer,
     v_pointer,
     y_pointer,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
-    y_batch,
     y_head,
     y_row,
     scale,
@@ -244,9 +238,9 @@ def output(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     q = tl.load(
@@ -285,7 +279,7 @@ def output(
     reads = read_decay[:, None] * product + product_2
     # the block's reads
     y = scale * reads
-    y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
     tl.store(y_block + row[:, None] * y_row + value[None, :], y, mask=live[:, None] & is_value[None, :])
 
 
@@ -300,10 +294,8 @@ def state_gradient(
     length_pointer,
     position_pointer,
     q_pointer,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    q_batch,
     q_head,
     q_row,
     scale,
@@ -351,8 +343,8 @@ def state_gradient(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
         tl.store(
             d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             d_memory_next,
@@ -403,19 +395,14 @@ def output_gradient_q(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_q_batch,
     d_q_head,
     d_q_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     scale,
@@ -449,10 +436,10 @@ def output_gradient_q(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     d_read_decay = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
@@ -510,7 +497,7 @@ def output_gradient_q(
         other=0.0,
     ).to(tl.float32)
     product_3 = tl.dot(d_scores.to(DOT), k.to(DOT), input_precision=PRECISION)
-    d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
         d_q_block + row[:, None] * d_q_row + feature[None, :],
         product_3 + product,
@@ -541,19 +528,14 @@ def output_gradient_k(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_k_batch,
     d_k_head,
     d_k_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     scale,
@@ -587,10 +569,10 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
@@ -641,7 +623,7 @@ def output_gradient_k(
         other=0.0,
     ).to(tl.float32)
     product_4 = tl.dot(tl.trans(d_scores.to(DOT)), q.to(DOT), input_precision=PRECISION)
-    d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
     tl.store(
         d_k_block + row[:, None] * d_k_row + feature[None, :],
         product + product_4,
@@ -661,16 +643,12 @@ def output_gradient_v(
     length_pointer,
     position_pointer,
     q_pointer,
-    d_v_batch,
     d_v_head,
     d_v_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
     scale,
@@ -708,9 +686,9 @@ def output_gradient_v(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -746,7 +724,7 @@ def output_gradient_v(
     # (Q X^T) * P
     attention = scores * weights
     product_2 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
-    d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+    d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
         product * last_weights[:, None] + product_2,

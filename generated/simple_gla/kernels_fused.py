@@ -19,19 +19,14 @@ def forward(
     q_pointer,
     v_pointer,
     y_pointer,
-    k_batch,
     k_head,
     k_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
-    y_batch,
     y_head,
     y_row,
     tokens,
@@ -78,12 +73,10 @@ def forward(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        log_alpha_block = (
-            log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-        )
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -130,7 +123,7 @@ def forward(
         product_2 = tl.dot(attention.to(DOT), v.to(DOT), input_precision=PRECISION)
         # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
         reads = read_decay[:, None] * product + product_2
-        y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+        y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
         tl.store(
             y_block + row[:, None] * y_row + value[None, :],
             reads,
@@ -179,31 +172,22 @@ def backward(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_k_batch,
     d_k_head,
     d_k_row,
-    d_log_alpha_batch,
     d_log_alpha_head,
     d_log_alpha_row,
-    d_q_batch,
     d_q_head,
     d_q_row,
-    d_v_batch,
     d_v_head,
     d_v_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -248,13 +232,11 @@ def backward(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-        log_alpha_block = (
-            log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-        )
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         d_reads = tl.load(
             d_y_block + row[:, None] * d_y_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
@@ -321,10 +303,7 @@ def backward(
         # a_C: decay of the memory over the block
         kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
         d_log_alpha_block = (
-            d_log_alpha_pointer
-            + batch * d_log_alpha_batch
-            + head * d_log_alpha_head
-            + start * d_log_alpha_row
+            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
         )
         tl.store(d_log_alpha_block + row * d_log_alpha_row, combined + d_kept * kept, mask=live)
         # P: source weights by read
@@ -333,7 +312,7 @@ def backward(
         product_3 = tl.dot(d_scores.to(DOT), k.to(DOT), input_precision=PRECISION)
         value_2 = d_reads * read_decay[:, None]
         product_4 = tl.dot(value_2.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-        d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
         tl.store(
             d_q_block + row[:, None] * d_q_row + feature[None, :],
             product_3 + product_4,
@@ -342,7 +321,7 @@ def backward(
         # p_C: last row of P
         last_weights = until_end * live_2
         product_5 = tl.dot(tl.trans(d_scores.to(DOT)), q.to(DOT), input_precision=PRECISION)
-        d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
             d_k_block + row[:, None] * d_k_row + feature[None, :],
             product_2 * last_weights[:, None] + product_5,
@@ -356,7 +335,7 @@ def backward(
         # (Q X^T) * P
         attention = scores * weights
         product_7 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
-        d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+        d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
         tl.store(
             d_v_block + row[:, None] * d_v_row + value[None, :],
             product_6 + product_7,

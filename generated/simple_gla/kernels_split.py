@@ -16,7 +16,6 @@ def gates(
     length_pointer,
     log_alpha_pointer,
     position_pointer,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
     tokens,
@@ -41,9 +40,7 @@ def gates(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    log_alpha_block = (
-        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-    )
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
     log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
     log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
@@ -93,10 +90,8 @@ def state(
     memory_pointer,
     position_pointer,
     v_pointer,
-    k_batch,
     k_head,
     k_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -142,8 +137,8 @@ def state(
         start = tl.cast(block, tl.int64) * ROWS - phase
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -198,16 +193,12 @@ def output(
     q_pointer,
     v_pointer,
     y_pointer,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
-    y_batch,
     y_head,
     y_row,
     tokens,
@@ -244,9 +235,9 @@ def output(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     q = tl.load(
@@ -283,7 +274,7 @@ def output(
     product_2 = tl.dot(attention.to(DOT), v.to(DOT), input_precision=PRECISION)
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
     reads = read_decay[:, None] * product + product_2
-    y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
     tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
 
 
@@ -298,10 +289,8 @@ def state_gradient(
     length_pointer,
     position_pointer,
     q_pointer,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    q_batch,
     q_head,
     q_row,
     tokens,
@@ -348,8 +337,8 @@ def state_gradient(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
         tl.store(
             d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             d_memory_next,
@@ -399,19 +388,14 @@ def output_gradient_q(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_q_batch,
     d_q_head,
     d_q_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -444,10 +428,10 @@ def output_gradient_q(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     d_read_decay = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
@@ -504,7 +488,7 @@ def output_gradient_q(
         other=0.0,
     ).to(tl.float32)
     product_3 = tl.dot(d_scores.to(DOT), k.to(DOT), input_precision=PRECISION)
-    d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
         d_q_block + row[:, None] * d_q_row + feature[None, :],
         product_3 + product,
@@ -535,19 +519,14 @@ def output_gradient_k(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_k_batch,
     d_k_head,
     d_k_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -580,10 +559,10 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
@@ -633,7 +612,7 @@ def output_gradient_k(
         other=0.0,
     ).to(tl.float32)
     product_4 = tl.dot(tl.trans(d_scores.to(DOT)), q.to(DOT), input_precision=PRECISION)
-    d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
     tl.store(
         d_k_block + row[:, None] * d_k_row + feature[None, :],
         product + product_4,
@@ -653,16 +632,12 @@ def output_gradient_v(
     length_pointer,
     position_pointer,
     q_pointer,
-    d_v_batch,
     d_v_head,
     d_v_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
     tokens,
@@ -699,9 +674,9 @@ def output_gradient_v(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -736,7 +711,7 @@ def output_gradient_v(
     # (Q X^T) * P
     attention = scores * weights
     product_2 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
-    d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+    d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
         product * last_weights[:, None] + product_2,
@@ -756,10 +731,8 @@ def gates_gradient(
     length_pointer,
     log_alpha_pointer,
     position_pointer,
-    d_log_alpha_batch,
     d_log_alpha_head,
     d_log_alpha_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
     tokens,
@@ -784,9 +757,7 @@ def gates_gradient(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    log_alpha_block = (
-        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-    )
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     d_read_decay = tl.load(d_gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
@@ -827,6 +798,6 @@ def gates_gradient(
     # a_C: decay of the memory over the block
     kept = tl.load(gate_kept_pointer + slot)
     d_log_alpha_block = (
-        d_log_alpha_pointer + batch * d_log_alpha_batch + head * d_log_alpha_head + start * d_log_alpha_row
+        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
     )
     tl.store(d_log_alpha_block + row * d_log_alpha_row, combined + d_kept * kept, mask=live)

@@ -26,25 +26,18 @@ def forward(
     q_pointer,
     v_pointer,
     y_pointer,
-    k_batch,
     k_head,
     k_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    log_theta_batch,
     log_theta_head,
     log_theta_row,
-    lr_batch,
     lr_head,
     lr_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
-    y_batch,
     y_head,
     y_row,
     tokens,
@@ -110,16 +103,12 @@ def forward(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        log_alpha_block = (
-            log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-        )
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-        log_theta_block = (
-            log_theta_pointer + batch * log_theta_batch + head * log_theta_head + start * log_theta_row
-        )
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -197,7 +186,7 @@ def forward(
         product_4 = tl.dot(attention.to(DOT), errors.to(DOT), input_precision=PRECISION)
         # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
         reads = read_decay[:, None] * product - momentum_read[:, None] * product_2 - product_4
-        y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+        y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
         tl.store(
             y_block + row[:, None] * y_row + value[None, :],
             reads,
@@ -299,43 +288,30 @@ def backward(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_k_batch,
     d_k_head,
     d_k_row,
-    d_log_alpha_batch,
     d_log_alpha_head,
     d_log_alpha_row,
-    d_log_theta_batch,
     d_log_theta_head,
     d_log_theta_row,
-    d_lr_batch,
     d_lr_head,
     d_lr_row,
-    d_q_batch,
     d_q_head,
     d_q_row,
-    d_v_batch,
     d_v_head,
     d_v_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    log_theta_batch,
     log_theta_head,
     log_theta_row,
-    lr_batch,
     lr_head,
     lr_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -405,17 +381,13 @@ def backward(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-        log_alpha_block = (
-            log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-        )
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-        lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
-        log_theta_block = (
-            log_theta_pointer + batch * log_theta_batch + head * log_theta_head + start * log_theta_row
-        )
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+        log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
         d_reads = tl.load(
             d_y_block + row[:, None] * d_y_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
@@ -516,10 +488,7 @@ def backward(
             running + d_kept * kept + tl.sum(banded_2, 0)
         )
         d_log_alpha_block = (
-            d_log_alpha_pointer
-            + batch * d_log_alpha_batch
-            + head * d_log_alpha_head
-            + start * d_log_alpha_row
+            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
         )
         tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_2, mask=live)
         value_7 = d_reads * read_decay[:, None]
@@ -534,7 +503,7 @@ def backward(
         momentum_read = tl.sum(value_8 * since_start[None, :], 1)
         value_10 = d_reads * momentum_read[:, None]
         product_10 = tl.dot(value_10.to(DOT), tl.trans(momentum.to(DOT)), input_precision=PRECISION)
-        d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
         tl.store(
             d_q_block + row[:, None] * d_q_row + feature[None, :],
             product_7 - product_9 - product_10,
@@ -572,10 +541,7 @@ def backward(
         )
         combined_3 = running_2 + (running_3 + total) + d_momentum_kept * momentum_kept
         d_log_theta_block = (
-            d_log_theta_pointer
-            + batch * d_log_theta_batch
-            + head * d_log_theta_head
-            + start * d_log_theta_row
+            d_log_theta_pointer + (batch * tokens + start) * d_log_theta_row + head * d_log_theta_head
         )
         tl.store(d_log_theta_block + row * d_log_theta_row, combined_3, mask=live)
         # B_C: last row of D(theta) Gamma
@@ -605,16 +571,16 @@ def backward(
             - product_2 * last_weights[:, None]
             - product_19
         )
-        d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
             d_k_block + row[:, None] * d_k_row + feature[None, :],
             combined_4,
             mask=live[:, None] & is_feature[None, :],
         )
         combined_5 = value_12 * until_end_2 + value_2 * product_15 + tl.sum(-(value_5 * product_8), 0)
-        d_lr_block = d_lr_pointer + batch * d_lr_batch + head * d_lr_head + start * d_lr_row
+        d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
         tl.store(d_lr_block + row * d_lr_row, combined_5, mask=live)
-        d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+        d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
         tl.store(
             d_v_block + row[:, None] * d_v_row + value[None, :],
             -d_errors,

@@ -22,13 +22,10 @@ def gates(
     log_theta_pointer,
     lr_pointer,
     position_pointer,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    log_theta_batch,
     log_theta_head,
     log_theta_row,
-    lr_batch,
     lr_head,
     lr_row,
     tokens,
@@ -56,13 +53,9 @@ def gates(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    log_alpha_block = (
-        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-    )
-    log_theta_block = (
-        log_theta_pointer + batch * log_theta_batch + head * log_theta_head + start * log_theta_row
-    )
-    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
     log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
     log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
@@ -159,10 +152,8 @@ def state(
     momentum_pointer,
     position_pointer,
     v_pointer,
-    k_batch,
     k_head,
     k_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -227,8 +218,8 @@ def state(
         start = tl.cast(block, tl.int64) * ROWS - phase
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -334,16 +325,12 @@ def output(
     q_pointer,
     v_pointer,
     y_pointer,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
-    y_batch,
     y_head,
     y_row,
     tokens,
@@ -381,9 +368,9 @@ def output(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     q = tl.load(
@@ -443,7 +430,7 @@ def output(
     product_3 = tl.dot(attention.to(DOT), errors.to(DOT), input_precision=PRECISION)
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
     reads = read_decay[:, None] * product - momentum_read[:, None] * product_2 - product_3
-    y_block = y_pointer + batch * y_batch + head * y_head + start * y_row
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
     tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
 
 
@@ -470,13 +457,10 @@ def state_gradient(
     length_pointer,
     position_pointer,
     q_pointer,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
     tokens,
@@ -540,9 +524,9 @@ def state_gradient(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-        d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-        q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
         tl.store(
             d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             d_memory_next,
@@ -673,16 +657,12 @@ def output_gradient_v(
     length_pointer,
     position_pointer,
     q_pointer,
-    d_v_batch,
     d_v_head,
     d_v_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
     tokens,
@@ -720,9 +700,9 @@ def output_gradient_v(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -766,7 +746,7 @@ def output_gradient_v(
     attention = scores * weights
     product_3 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
     combined = product * momentum_weights[:, None] - product_2 * last_weights[:, None] - product_3
-    d_v_block = d_v_pointer + batch * d_v_batch + head * d_v_head + start * d_v_row
+    d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
         -combined,
@@ -793,16 +773,12 @@ def output_gradient_q(
     momentum_blocks_pointer,
     position_pointer,
     v_pointer,
-    d_q_batch,
     d_q_head,
     d_q_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -836,9 +812,9 @@ def output_gradient_q(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     # a: decay of the memory since the block's start
@@ -906,7 +882,7 @@ def output_gradient_q(
         other=0.0,
     )
     product_2 = tl.dot((product * weights).to(DOT), k.to(DOT), input_precision=PRECISION)
-    d_q_block = d_q_pointer + batch * d_q_batch + head * d_q_head + start * d_q_row
+    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
         d_q_block + row[:, None] * d_q_row + feature[None, :],
         combined - product_2,
@@ -931,19 +907,14 @@ def output_gradient_k(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_k_batch,
     d_k_head,
     d_k_row,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -977,10 +948,10 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     k = tl.load(
@@ -1064,7 +1035,7 @@ def output_gradient_k(
         other=0.0,
     ).to(tl.float32)
     product_2 = tl.dot(tl.trans((product * weights).to(DOT)), q.to(DOT), input_precision=PRECISION)
-    d_k_block = d_k_pointer + batch * d_k_batch + head * d_k_head + start * d_k_row
+    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
     tl.store(
         d_k_block + row[:, None] * d_k_row + feature[None, :],
         combined - product_2,
@@ -1087,16 +1058,12 @@ def output_gradient_weights(
     position_pointer,
     q_pointer,
     v_pointer,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    k_batch,
     k_head,
     k_row,
-    q_batch,
     q_head,
     q_row,
-    v_batch,
     v_head,
     v_row,
     tokens,
@@ -1130,10 +1097,10 @@ def output_gradient_weights(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    k_block = k_pointer + batch * k_batch + head * k_head + start * k_row
-    v_block = v_pointer + batch * v_batch + head * v_head + start * v_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     product_3 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
@@ -1221,10 +1188,8 @@ def output_gradient_carried(
     momentum_blocks_pointer,
     position_pointer,
     q_pointer,
-    d_y_batch,
     d_y_head,
     d_y_row,
-    q_batch,
     q_head,
     q_row,
     tokens,
@@ -1260,8 +1225,8 @@ def output_gradient_carried(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + batch * d_y_batch + head * d_y_head + start * d_y_row
-    q_block = q_pointer + batch * q_batch + head * q_head + start * q_row
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     d_read_decay = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     d_momentum_read = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     d_kept = 0.0
@@ -1332,19 +1297,14 @@ def gates_gradient(
     log_theta_pointer,
     lr_pointer,
     position_pointer,
-    d_log_alpha_batch,
     d_log_alpha_head,
     d_log_alpha_row,
-    d_lr_batch,
     d_lr_head,
     d_lr_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    log_theta_batch,
     log_theta_head,
     log_theta_row,
-    lr_batch,
     lr_head,
     lr_row,
     tokens,
@@ -1372,13 +1332,9 @@ def gates_gradient(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
-    log_theta_block = (
-        log_theta_pointer + batch * log_theta_batch + head * log_theta_head + start * log_theta_row
-    )
-    log_alpha_block = (
-        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-    )
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     d_read_decay = tl.load(d_gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
@@ -1440,7 +1396,7 @@ def gates_gradient(
         running + d_kept * kept + tl.sum(banded_2, 0)
     )
     d_log_alpha_block = (
-        d_log_alpha_pointer + batch * d_log_alpha_batch + head * d_log_alpha_head + start * d_log_alpha_row
+        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
     )
     tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_2, mask=live)
     d_momentum_weights = tl.load(
@@ -1460,7 +1416,7 @@ def gates_gradient(
     combined_3 = (
         d_momentum_weights * live_2 * until_end_2 + value_2 * product_3 + tl.sum(-(value_4 * product_4), 0)
     )
-    d_lr_block = d_lr_pointer + batch * d_lr_batch + head * d_lr_head + start * d_lr_row
+    d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
     tl.store(d_lr_block + row * d_lr_row, combined_3, mask=live)
 
 
@@ -1479,16 +1435,12 @@ def gates_gradient_momentum(
     log_theta_pointer,
     lr_pointer,
     position_pointer,
-    d_log_theta_batch,
     d_log_theta_head,
     d_log_theta_row,
-    log_alpha_batch,
     log_alpha_head,
     log_alpha_row,
-    log_theta_batch,
     log_theta_head,
     log_theta_row,
-    lr_batch,
     lr_head,
     lr_row,
     tokens,
@@ -1516,13 +1468,9 @@ def gates_gradient_momentum(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    log_alpha_block = (
-        log_alpha_pointer + batch * log_alpha_batch + head * log_alpha_head + start * log_alpha_row
-    )
-    log_theta_block = (
-        log_theta_pointer + batch * log_theta_batch + head * log_theta_head + start * log_theta_row
-    )
-    lr_block = lr_pointer + batch * lr_batch + head * lr_head + start * lr_row
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     d_momentum_written = tl.load(d_gate_momentum_written_pointer + slot)
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
     log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
@@ -1598,6 +1546,6 @@ def gates_gradient_momentum(
     momentum_kept = tl.load(gate_momentum_kept_pointer + slot)
     combined_2 = running + (running_2 + tl.sum(banded_2, 0)) + d_momentum_kept * momentum_kept
     d_log_theta_block = (
-        d_log_theta_pointer + batch * d_log_theta_batch + head * d_log_theta_head + start * d_log_theta_row
+        d_log_theta_pointer + (batch * tokens + start) * d_log_theta_row + head * d_log_theta_head
     )
     tl.store(d_log_theta_block + row * d_log_theta_row, combined_2, mask=live)
