@@ -36,9 +36,14 @@ def structures() -> tuple[str, ...]:
     return (f"triton:{DEFAULT.structure.label}", FUSED)
 
 
+def looked_up(rule: MemoryRule, shape: Shape) -> Configuration:
+    """The configuration that users get at a shape."""
+    return choose(rule, torch.device(device()), torch.bfloat16, shape.key, shape.value)
+
+
 def backends_for(rule: MemoryRule, shape: Shape) -> tuple[str, ...]:
     """Those of `structures`, and the look-up's own configuration where it is another one."""
-    chosen = choose(rule, torch.device(device()), torch.bfloat16, shape.key, shape.value)
+    chosen = looked_up(rule, shape)
     plain = [Configuration(DEFAULT.structure), Configuration(structure_of("fused"))]
     known = [configuration.to_table() for configuration in plain]
     return structures() if chosen.to_table() in known else (*structures(), CHOSEN)
@@ -112,7 +117,10 @@ def least_bytes(arguments: Mapping[str, Tensor], y: Tensor) -> dict[str, int]:
 def dot_flops(rule: MemoryRule, backend: str, shape: Shape) -> dict[str, int]:
     """Operations of the matrix products of the kernels' plan, unpadded."""
     scheduled = schedule(rule)
-    structure = DEFAULT.structure if backend == CHOSEN else structure_of(backend.partition(":")[2])
+    if backend == CHOSEN:
+        structure = looked_up(rule, shape).structure
+    else:
+        structure = structure_of(backend.partition(":")[2])
     plan = make_plan(scheduled.forward, scheduled.backward, structure)
     program, rows = scheduled.forward, scheduled.chunk
     axes = dict.fromkeys("rjis", rows) | {"h": program.halo, "c": program.window}
