@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from atlasgen.errors import ArgumentError
 from atlasgen.runtime.layout import Packing, last_rows
@@ -55,7 +55,8 @@ class ShortConvolution(nn.Module):
             return x, after
         if rows.numel() == 0:
             return x * self.weight.sum(), after
-        y = _convolved(torch.cat([before, rows], dim=1), self.weight)
+        y = _Convolution.apply(rows, None if state is None or self.width == 1 else before, self.weight)
+        assert isinstance(y, Tensor)
         return (y if packing is None else packing.unpad(y)), after
 
     def _before(self, rows: Tensor, state: Tensor | None) -> Tensor:
@@ -77,7 +78,56 @@ class ShortConvolution(nn.Module):
         return f"{self.channels}, width={self.width}"
 
 
-def _convolved(rows: Tensor, weight: Tensor) -> Tensor:
-    """Rows [N, width - 1 + T, channels] under a weight [channels, width] -> [N, T, channels]."""
-    y = functional.conv1d(rows.transpose(1, 2), weight.unsqueeze(1), groups=weight.shape[0])
-    return y.transpose(1, 2)
+class _Convolution(torch.autograd.Function):
+    """Rows [N, T, channels] and those before them under a weight [channels, width] -> [N, T, channels].
+
+    before: [N, width - 1, channels], or None where they are 0. Shifted rows times their channels' weights
+    are added up, without a change of layout and at least in float32. The backward consists of operations
+    that are themselves differentiable.
+    """
+
+    @staticmethod
+    def forward(rows: Tensor, before: Tensor | None, weight: Tensor) -> Tensor:
+        x, past, taps = _widened(rows, before, weight)
+        y = x * taps[0]
+        for shift in range(1, taps.shape[0]):
+            y[:, shift:].addcmul_(x[:, : max(x.shape[1] - shift, 0)], taps[shift])
+            if past is not None:
+                y[:, :shift].addcmul_(past[:, _reached(past, x, shift)], taps[shift])
+        return y.to(rows.dtype)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        rows, before, weight = ctx.saved_tensors
+        x, past, taps = _widened(rows, before, weight)
+        d_y = gradients[0].to(x.dtype).contiguous()
+        d_x, d_past = d_y * taps[0], None if past is None else torch.zeros_like(past)
+        d_taps = [(d_y * x).sum((0, 1))]
+        for shift in range(1, taps.shape[0]):
+            inside = max(x.shape[1] - shift, 0)
+            d_x[:, :inside].addcmul_(d_y[:, shift:], taps[shift])
+            d_tap = (d_y[:, shift:] * x[:, :inside]).sum((0, 1))
+            if past is not None and d_past is not None:
+                reached = _reached(past, x, shift)
+                d_past[:, reached].addcmul_(d_y[:, :shift], taps[shift])
+                d_tap = d_tap + (d_y[:, :shift] * past[:, reached]).sum((0, 1))
+            d_taps.append(d_tap)
+        d_weight = torch.stack(d_taps[::-1], 1).to(weight.dtype)
+        return d_x.to(rows.dtype), None if d_past is None else d_past.to(rows.dtype), d_weight
+
+
+def _widened(rows: Tensor, before: Tensor | None, weight: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:
+    """All in at least float32; the weight as [width, channels], that of the row itself first."""
+    dtype = torch.promote_types(rows.dtype, torch.float32)
+    past = None if before is None else before.to(dtype)
+    return rows.to(dtype), past, weight.to(dtype).t().flip(0).contiguous()
+
+
+def _reached(past: Tensor, rows: Tensor, shift: int) -> slice:
+    """The rows of the past that stand `shift` before the first `rows`."""
+    first = past.shape[1] - shift
+    return slice(first, first + min(shift, rows.shape[1]))
