@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from atlasgen.autotune.objective import Problem
 from atlasgen.emit.plan import Structure
-from atlasgen.emit.triton_module import EmittedModule, emit_module
+from atlasgen.runtime.configuration import emitted_module
 from atlasgen.runtime.launch import CallSizes
 from atlasgen.runtime.targets import find_target
 from atlasgen.schedules.serve import Scheduled, schedule
@@ -23,16 +21,10 @@ def call_sizes(scheduled: Scheduled, key: int, value: int) -> CallSizes:
     return CallSizes(BATCH, TOKENS, HEADS, key, value, rows, blocks, program.halo, program.window)
 
 
-@lru_cache(maxsize=128)
-def emitted(rule: MemoryRule, structure: Structure) -> EmittedModule:
-    """The module of a rule under one structure."""
-    return emit_module(schedule(rule), structure)
-
-
 def make_problem(
     rule: MemoryRule, structure: Structure, dtype: str, key: int, value: int, target: str
 ) -> Problem:
     """The problem of one structure. Raises CompileError for a rule that is not served, ValueError for a
     target that targets.toml lacks."""
     find_target(target)
-    return Problem(emitted(rule, structure), call_sizes(schedule(rule), key, value), dtype, target)
+    return Problem(emitted_module(rule, structure), call_sizes(schedule(rule), key, value), dtype, target)

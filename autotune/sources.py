@@ -12,18 +12,18 @@ from functools import lru_cache
 from atlasgen.emit.triton_module import EmittedModule
 from atlasgen.runtime.cross_compile import Job
 from atlasgen.runtime.launch import CallSizes, KernelTiles, Tiles
+from atlasgen.runtime.plain_source import plain_source
 from atlasgen.runtime.resources import jobs
 
-_IMPORTS = "import triton\nimport triton.language as tl\n"
+
+@lru_cache(maxsize=512)
+def _plain(source: str, name: str) -> str:
+    return plain_source(source, name)
 
 
 def kernel_source(module: EmittedModule, name: str) -> str:
-    """The text of a module that has one kernel only."""
-    text = module.source.partition(_IMPORTS)[2]
-    for other, kernel in module.kernels.items():
-        if other != name:
-            text = text.replace(kernel.text, "")
-    return _IMPORTS + text.rstrip() + "\n"
+    """The text of one kernel and its helpers, in canonical layout."""
+    return _plain(module.source, name)
 
 
 @lru_cache(maxsize=64)

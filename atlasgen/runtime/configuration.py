@@ -19,6 +19,7 @@ import triton
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.triton_module import EmittedModule, emit_module
 from atlasgen.runtime.launch import KernelTiles, Tiles, padded
+from atlasgen.runtime.plain_source import plain_source
 from atlasgen.runtime.results import DEFAULTS, Entry, read_entries
 from atlasgen.runtime.targets import all_targets
 from atlasgen.schedules.serve import schedule
@@ -56,8 +57,9 @@ def emitted_module(rule: MemoryRule, structure: Structure) -> EmittedModule:
 
 @lru_cache(maxsize=256)
 def source_key(rule: MemoryRule, structure: Structure) -> str:
-    """Sixteen hex digits of the kernels' text: a result for other text is stale."""
-    return hashlib.sha256(emitted_module(rule, structure).source.encode()).hexdigest()[:16]
+    """Sixteen hex digits of the kernels' code: a result for other code is stale."""
+    code = plain_source(emitted_module(rule, structure).source)
+    return hashlib.sha256(code.encode()).hexdigest()[:16]
 
 
 def choose(rule: MemoryRule, device: torch.device, dtype: torch.dtype, key: int, value: int) -> Configuration:
