@@ -162,6 +162,7 @@ class Planner:
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
         self.stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
         self.buffers = {node: self._buffer_name(node) for node in self.stored}
+        self.sums = {} if fused else self._value_sums()
 
     def _buffer_name(self, node: Node) -> str:
         index = self.frontier.index(node)
@@ -174,7 +175,7 @@ class Planner:
             return Plan(self.structure, (self._fused_forward(),), (self._fused_backward(),))
         prologue = self._prologue()
         forward = (*prologue, self._state(), self._output())
-        backward = (*prologue, self._state_gradient(), *self._output_gradients())
+        backward = (*prologue, *self._sums(), self._state_gradient(), *self._output_gradients())
         return Plan(self.structure, forward, (*backward, *self._gate_gradients()))
 
     def _prologue(self) -> tuple[Kernel, ...]:
@@ -256,11 +257,46 @@ class Planner:
     def _next_blocks(self) -> dict[Node, str]:
         return {carry.leaf: f"{carry.leaf['name']}_blocks" for carry in self.backward.carries}
 
+    def _state_gradient_roots(self) -> list[Node]:
+        carried = [carry.next for carry in self.backward.carries]
+        return carried + [part.node for part in self.backward.accumulate]
+
+    def _value_sums(self) -> dict[Node, str]:
+        """Vectors of rows that sum over V and do not need the gradients of carries, by buffer name.
+
+        A kernel of their own makes them, where the state's gradient is then parallel over V.
+        """
+        stop = {*self.buffers, *self._carry_blocks()}
+        roots = self._state_gradient_roots()
+        if not self._contracts(roots, stop, "V"):
+            return {}
+        nodes, late = walk(roots, stop), {carry.leaf for carry in self.backward.carries}
+        summed: set[Node] = set()
+        for node in nodes:
+            arguments = () if node in stop else node.args
+            if node in late or any(argument in late for argument in arguments):
+                late.add(node)
+            elif self._contracts([node], {*stop, *arguments}, "V") or summed & set(arguments):
+                summed.add(node)
+        rows = [node for node in nodes if node in summed and node.dims in (("r",), ("s",), ("h",))]
+        used = {a for node in nodes if node not in stop and node not in rows for a in node.args} | set(roots)
+        cut = [node for node in rows if node in used]
+        if not cut or self._contracts(roots, {*stop, *cut}, "V"):
+            return {}
+        return {node: f"sum_{self.backward.names.get(node, index)}" for index, node in enumerate(cut)}
+
+    def _sums(self) -> tuple[Kernel, ...]:
+        if not self.sums:
+            return ()
+        stores = tuple(Store(name, node, node.dims, "blocks") for node, name in self.sums.items())
+        doc = "Sums over V of one block that the gradient of the memory needs."
+        loaded = {**self.buffers, **self._carry_blocks()}
+        return (Kernel("value_sums", doc, "grid", "walked", stores, loaded),)
+
     def _state_gradient(self) -> Kernel:
         backward = self.backward
-        roots = [*(carry.next for carry in backward.carries)]
-        roots += [part.node for part in backward.accumulate]
-        loaded = {**self.buffers, **self._carry_blocks()}
+        roots = self._state_gradient_roots()
+        loaded = {**self.buffers, **self._carry_blocks(), **self.sums}
         walk_rows = self.structure.walk_rows and self._rows_can_walk(roots, set(loaded))
         return Kernel(
             "state_gradient",
@@ -325,7 +361,7 @@ class Planner:
     def _output_gradients(self) -> tuple[Kernel, ...]:
         early, _, _ = self._split_gates()
         groups = self._pieces(early)
-        loaded = {**self.buffers, **self._carry_blocks(), **self._next_blocks()}
+        loaded = {**self.buffers, **self._carry_blocks(), **self._next_blocks(), **self.sums}
         kernels = []
         for suffix, stores in groups.items():
             nodes = scales_inside([store.node for store in stores], set(loaded))
@@ -375,11 +411,13 @@ class Planner:
         if not {"d_k", "d_v"} <= set(nodes):
             return []
         stop = {*self.buffers, *self._carry_blocks(), *self._next_blocks(), *self.program.nodes()}
-        shared = set(walk([nodes["d_v"]], stop)) & set(walk([nodes["d_k"]], stop)) - stop
-        rows = [node for node in shared if node.dims == ("s", "V") and node.op not in ("leaf", "const")]
-        if not rows:
-            return []
-        return [Store(ERROR_GRADIENT, max(rows, key=lambda node: node.order), ("s", "V"), "blocks")]
+        shared = set(walk([nodes["d_k"]], stop)) - stop
+        rows = [
+            node
+            for node in walk([nodes["d_v"]], stop)
+            if node in shared and node.dims == ("s", "V") and node.op not in ("leaf", "const")
+        ]
+        return [Store(ERROR_GRADIENT, rows[-1], ("s", "V"), "blocks")] if rows else []
 
     def _carried(self, stores: list[Store]) -> dict[str, tuple[str, ...]]:
         """Gradients of what weighs the carries, with their axes: they read every carry."""

@@ -55,3 +55,13 @@ def signed_power(x, exponent: tl.constexpr):
     positive = tl.where(size > 0.0, size, 1.0)
     value = tl.exp(exponent * tl.log(positive))
     return tl.where(size > 0.0, tl.where(x < 0.0, -value, value), 0.0)
+
+
+@triton.jit
+def split_log(log):
+    # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
+    # then have no digits lost, however strong the decay. A reset is counted, not summed.
+    reset = log < -80.0
+    clean = tl.where(reset, 0.0, log)
+    coarse = tl.floor(clean * 2048.0 + 0.5) / 2048.0
+    return coarse, clean - coarse, reset.to(tl.float32)

@@ -164,14 +164,17 @@ class KernelEmitter:
         return dim in (node.get("row"), node.get("column")) or OPERATORS[node.op].keeps_zero(node, dim)
 
     def _scan_arguments(self, node: Node) -> list[str]:
-        """Running sums of a log decay without its resets, their running count, and both before summing."""
+        """A log decay's running sums (coarse part, fine part, resets), and the three before summing."""
         log = self.operand(node.args[0])
-        base = log if log.isidentifier() else "log"
-        reset = self._shared(f"({log} < -80.0).to(tl.float32)", f"{base}_reset")
-        clean = self._shared(f"tl.where({log} < -80.0, 0.0, {log})", f"{base}_clean")
-        total = self._shared(f"tl.cumsum({clean}, 0)", f"{base}_sum")
-        count = self._shared(f"tl.cumsum({reset}, 0)", f"{base}_resets")
-        return [total, count, clean, reset]
+        if not log.isidentifier():
+            log = self._shared(log, "log_decay")
+        parts = [f"{log}_{part}" for part in ("coarse", "fine", "reset")]
+        text = f"split_log({log})"
+        if self.writer.known(text) is None:
+            self.writer.line(f"{', '.join(parts)} = {text}")
+            self.writer.remember(text, parts[0])
+        sums = [self._shared(f"tl.cumsum({part}, 0)", f"{part}_sum") for part in parts]
+        return [*sums, *parts]
 
     def _shared(self, text: str, name: str) -> str:
         known = self.writer.known(text)

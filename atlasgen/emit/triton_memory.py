@@ -1,9 +1,9 @@
 """Addresses, loads and stores of emitted Triton kernels, and the arguments they need.
 
-Token tensors are contiguous [B, T, H, ...]; their strides of rows and heads are arguments, the stride of sequences
-follows from the number of tokens, so that no argument besides it changes with the length. Block buffers are
-contiguous [B*H, N, ...], states contiguous [B, H, ...]. Offsets of sequences, heads and blocks are int64 scalars; only
-offsets inside a block are int32 vectors.
+Token tensors are contiguous [B, T, H, ...]; their strides of rows and heads are arguments, the stride of
+sequences follows from the number of tokens, so that nothing besides it changes with the length. Block buffers
+are contiguous [B*H, N, ...], states contiguous [B, H, ...]. Offsets of sequences, heads and blocks are int64
+scalars; only offsets inside a block are int32 vectors.
 """
 
 from __future__ import annotations

@@ -66,9 +66,7 @@ def differentiate(program: BlockProgram) -> BackwardProgram:
         seed = build.leaf(f"d_{name}", node.dims, kind="token_gradient", tensor=name)
         seeds.setdefault(node, []).append(seed)
     for carry in program.carries:
-        leaf = build.leaf(
-            f"d_{carry.name}_next", carry.leaf.dims, kind="carry_gradient", carry=carry.name
-        )
+        leaf = build.leaf(f"d_{carry.name}_next", carry.leaf.dims, kind="carry_gradient", carry=carry.name)
         incoming[carry.name] = leaf
         seeds.setdefault(carry.next, []).append(leaf)
     for capture in program.captures:
@@ -87,9 +85,7 @@ def differentiate(program: BlockProgram) -> BackwardProgram:
         if leaf in gradients and leaf["kind"] != "carry"
     ]
     invariants = tuple(part for part in parts if part.leaf["kind"] == "invariant")
-    names = {
-        gradients[node]: f"d_{name}" for node, name in program.names.items() if node in gradients
-    }
+    names = {gradients[node]: f"d_{name}" for node, name in program.names.items() if node in gradients}
     return BackwardProgram(
         program,
         carries,

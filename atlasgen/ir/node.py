@@ -8,7 +8,6 @@ same object, which makes common subexpressions one node without a pass.
 
 from __future__ import annotations
 
-import itertools
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -32,19 +31,15 @@ class Node:
     Build nodes with the functions of :mod:`atlasgen.ir.build`; they simplify while they build.
     """
 
-    __slots__ = ("op", "args", "dims", "attrs", "order", "__weakref__")
+    __slots__ = ("op", "args", "dims", "attrs", "__weakref__")
     _table: weakref.WeakValueDictionary[tuple, Node] = weakref.WeakValueDictionary()
-    _counter = itertools.count()
 
     op: str
     args: tuple[Node, ...]
     dims: tuple[str, ...]
     attrs: tuple[tuple[str, Any], ...]
-    order: int
 
-    def __new__(
-        cls, op: str, args: tuple[Node, ...] = (), dims: tuple[str, ...] = (), **attrs: Any
-    ) -> Node:
+    def __new__(cls, op: str, args: tuple[Node, ...] = (), dims: tuple[str, ...] = (), **attrs: Any) -> Node:
         items = tuple(sorted(attrs.items()))
         key = (op, args, dims, items)
         found = cls._table.get(key)
@@ -52,7 +47,6 @@ class Node:
             return found
         node = object.__new__(cls)
         node.op, node.args, node.dims, node.attrs = op, args, dims, items
-        node.order = next(cls._counter)  # creation order: a deterministic topological order
         cls._table[key] = node
         return node
 

@@ -72,7 +72,10 @@ def log_gate(name: str, choice: Gate, dim: str) -> Node:
         value = gate(name, choice, dim, 0.0)
     if build.is_const(value, 0.0) or value.op == "leaf" and value["kind"] == "token":
         return value  # loads already give 0 in padding rows
-    return build.mul(value, live(dim))
+    if value.op == "const":
+        return build.mul(value, live(dim))
+    # Not a product: the log may be -inf.
+    return build.map_(sympy.Piecewise((x0, x1 > 0), (0, True)), value, live(dim))
 
 
 class DualForm:

@@ -16,6 +16,16 @@ def tanh(x):
     return tl.where(tl.abs(x) < 0.125, small, tl.where(x < 0.0, -large, large))
 
 
+@triton.jit
+def split_log(log):
+    # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
+    # then have no digits lost, however strong the decay. A reset is counted, not summed.
+    reset = log < -80.0
+    clean = tl.where(reset, 0.0, log)
+    coarse = tl.floor(clean * 2048.0 + 0.5) / 2048.0
+    return (coarse, clean - coarse, reset.to(tl.float32))
+
+
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def forward(
     anchor_final_pointer,
@@ -129,12 +139,14 @@ def forward(
                 mask=is_feature[:, None] & is_value[None, :],
             )
         log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-        log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-        log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-        log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-        log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
         # a: decay of the memory since the block's start
-        read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+        read_decay = tl.exp(
+            tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+        )
         q = tl.load(
             q_block + row[:, None] * q_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
@@ -157,8 +169,11 @@ def forward(
         scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
         decay = tl.exp(
             tl.where(
-                (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-                log_alpha_sum[:, None] - log_alpha_sum[None, :],
+                (row[:, None] >= row[None, :])
+                & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+                log_alpha_coarse_sum[:, None]
+                - log_alpha_coarse_sum[None, :]
+                + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
                 float("-inf"),
             )
         )
@@ -279,11 +294,19 @@ def forward(
                     mask=is_feature[:, None] & is_value[None, :],
                 )
         # a_C: decay of the memory over the block
-        kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+        kept = tl.exp(
+            tl.where(
+                tl.sum(log_alpha_reset, 0) == 0.0,
+                tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                float("-inf"),
+            )
+        )
         until_end = tl.exp(
             tl.where(
-                tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-                tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+                tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                tl.sum(log_alpha_coarse, 0)
+                - log_alpha_coarse_sum
+                + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
                 float("-inf"),
             )
         )
@@ -471,12 +494,14 @@ def backward(
         product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
         d_read_decay = tl.sum(d_reads * product, 1)
         log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-        log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-        log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-        log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-        log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
         # a: decay of the memory since the block's start
-        read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+        read_decay = tl.exp(
+            tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+        )
         k_halo = tl.load(
             k_block + halo_row[:, None] * k_row + feature[None, :],
             mask=is_halo[:, None] & is_feature[None, :],
@@ -583,8 +608,10 @@ def backward(
         lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
         until_end = tl.exp(
             tl.where(
-                tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-                tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+                tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                tl.sum(log_alpha_coarse, 0)
+                - log_alpha_coarse_sum
+                + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
                 float("-inf"),
             )
         )
@@ -605,8 +632,11 @@ def backward(
         combined_3 = -product_7 - product_9
         decay = tl.exp(
             tl.where(
-                (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-                log_alpha_sum[:, None] - log_alpha_sum[None, :],
+                (row[:, None] >= row[None, :])
+                & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+                log_alpha_coarse_sum[:, None]
+                - log_alpha_coarse_sum[None, :]
+                + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
                 float("-inf"),
             )
         )
@@ -615,7 +645,13 @@ def backward(
         combined_4 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (running + tl.sum(banded_4, 0))
         d_kept = tl.sum(tl.sum(d_memory_next * memory, 0), 0)
         # a_C: decay of the memory over the block
-        kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+        kept = tl.exp(
+            tl.where(
+                tl.sum(log_alpha_reset, 0) == 0.0,
+                tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                float("-inf"),
+            )
+        )
         d_log_alpha_block = (
             d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
         )

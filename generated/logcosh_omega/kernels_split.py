@@ -16,6 +16,16 @@ def tanh(x):
     return tl.where(tl.abs(x) < 0.125, small, tl.where(x < 0.0, -large, large))
 
 
+@triton.jit
+def split_log(log):
+    # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
+    # then have no digits lost, however strong the decay. A reset is counted, not summed.
+    reset = log < -80.0
+    clean = tl.where(reset, 0.0, log)
+    coarse = tl.floor(clean * 2048.0 + 0.5) / 2048.0
+    return (coarse, clean - coarse, reset.to(tl.float32))
+
+
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def gates(
     gamma_pointer,
@@ -73,17 +83,21 @@ def gates(
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     gamma_block = gamma_pointer + (batch * tokens + start) * gamma_row + head * gamma_head
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
     # a: decay of the memory since the block's start
-    read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+    read_decay = tl.exp(
+        tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+    )
     tl.store(gate_read_decay_pointer + slot * ROWS + row, read_decay, mask=row < ROWS)
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
             float("-inf"),
         )
     )
@@ -145,12 +159,20 @@ def gates(
         mask=(row < ROWS)[:, None] & (halo_row < 0)[None, :],
     )
     # a_C: decay of the memory over the block
-    kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+    kept = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == 0.0,
+            tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+            float("-inf"),
+        )
+    )
     tl.store(gate_kept_pointer + slot, kept)
     until_end = tl.exp(
         tl.where(
-            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
             float("-inf"),
         )
     )
@@ -1930,14 +1952,16 @@ def gates_gradient(
     combined = product + product_2
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
     until_end = tl.exp(
         tl.where(
-            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
             float("-inf"),
         )
     )
@@ -1957,8 +1981,10 @@ def gates_gradient(
     combined_2 = -product_3 - product_4
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
             float("-inf"),
         )
     )
@@ -2039,14 +2065,16 @@ def gates_gradient_window(
         other=0.0,
     )
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
     until_end = tl.exp(
         tl.where(
-            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
             float("-inf"),
         )
     )
@@ -2059,8 +2087,10 @@ def gates_gradient_window(
     )
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
             float("-inf"),
         )
     )

@@ -7,6 +7,16 @@ import triton
 import triton.language as tl
 
 
+@triton.jit
+def split_log(log):
+    # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
+    # then have no digits lost, however strong the decay. A reset is counted, not summed.
+    reset = log < -80.0
+    clean = tl.where(reset, 0.0, log)
+    coarse = tl.floor(clean * 2048.0 + 0.5) / 2048.0
+    return (coarse, clean - coarse, reset.to(tl.float32))
+
+
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def gates(
     gamma_pointer,
@@ -66,17 +76,21 @@ def gates(
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     gamma_block = gamma_pointer + (batch * tokens + start) * gamma_row + head * gamma_head
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
     # a: decay of the memory since the block's start
-    read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+    read_decay = tl.exp(
+        tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+    )
     tl.store(gate_read_decay_pointer + slot * ROWS + row, read_decay, mask=row < ROWS)
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
             float("-inf"),
         )
     )
@@ -120,12 +134,20 @@ def gates(
         mask=(row < ROWS)[:, None] & (halo_row < 0)[None, :],
     )
     # a_C: decay of the memory over the block
-    kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+    kept = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == 0.0,
+            tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+            float("-inf"),
+        )
+    )
     tl.store(gate_kept_pointer + slot, kept)
     until_end = tl.exp(
         tl.where(
-            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
             float("-inf"),
         )
     )
@@ -1774,14 +1796,16 @@ def gates_gradient(
     combined = product + product_2
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
     until_end = tl.exp(
         tl.where(
-            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
             float("-inf"),
         )
     )
@@ -1801,8 +1825,10 @@ def gates_gradient(
     combined_2 = -product_3 - product_4
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
             float("-inf"),
         )
     )
@@ -1876,14 +1902,16 @@ def gates_gradient_window(
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
     until_end = tl.exp(
         tl.where(
-            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
             float("-inf"),
         )
     )
@@ -1896,8 +1924,10 @@ def gates_gradient_window(
     )
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
             float("-inf"),
         )
     )

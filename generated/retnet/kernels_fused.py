@@ -7,6 +7,16 @@ import triton
 import triton.language as tl
 
 
+@triton.jit
+def split_log(log):
+    # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
+    # then have no digits lost, however strong the decay. A reset is counted, not summed.
+    reset = log < -80.0
+    clean = tl.where(reset, 0.0, log)
+    coarse = tl.floor(clean * 2048.0 + 0.5) / 2048.0
+    return (coarse, clean - coarse, reset.to(tl.float32))
+
+
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def forward(
     k_pointer,
@@ -83,12 +93,15 @@ def forward(
                 mask=is_feature[:, None] & is_value[None, :],
             )
         live_2 = live.to(tl.float32)
-        log_reset = (log_alpha * live_2 < -80.0).to(tl.float32)
-        log_clean = tl.where(log_alpha * live_2 < -80.0, 0.0, log_alpha * live_2)
-        log_sum = tl.cumsum(log_clean, 0)
-        log_resets = tl.cumsum(log_reset, 0)
+        log_decay = tl.where(live_2 > 0.0, log_alpha, 0.0)
+        log_decay_coarse, log_decay_fine, log_decay_reset = split_log(log_decay)
+        log_decay_coarse_sum = tl.cumsum(log_decay_coarse, 0)
+        log_decay_fine_sum = tl.cumsum(log_decay_fine, 0)
+        log_decay_reset_sum = tl.cumsum(log_decay_reset, 0)
         # a: decay of the memory since the block's start
-        read_decay = tl.exp(tl.where(log_resets == 0.0, log_sum, float("-inf")))
+        read_decay = tl.exp(
+            tl.where(log_decay_reset_sum == 0.0, log_decay_coarse_sum + log_decay_fine_sum, float("-inf"))
+        )
         q = tl.load(
             q_block + row[:, None] * q_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
@@ -102,15 +115,13 @@ def forward(
         ).to(tl.float32)
         # Q X^T
         scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-        value_2 = log_alpha * live_2
-        value_2_reset = (value_2 < -80.0).to(tl.float32)
-        value_2_clean = tl.where(value_2 < -80.0, 0.0, value_2)
-        value_2_sum = tl.cumsum(value_2_clean, 0)
-        value_2_resets = tl.cumsum(value_2_reset, 0)
         decay = tl.exp(
             tl.where(
-                (row[:, None] >= row[None, :]) & (value_2_resets[:, None] == value_2_resets[None, :]),
-                value_2_sum[:, None] - value_2_sum[None, :],
+                (row[:, None] >= row[None, :])
+                & (log_decay_reset_sum[:, None] == log_decay_reset_sum[None, :]),
+                log_decay_coarse_sum[:, None]
+                - log_decay_coarse_sum[None, :]
+                + (log_decay_fine_sum[:, None] - log_decay_fine_sum[None, :]),
                 float("-inf"),
             )
         )
@@ -131,11 +142,19 @@ def forward(
         y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
         tl.store(y_block + row[:, None] * y_row + value[None, :], y, mask=live[:, None] & is_value[None, :])
         # a_C: decay of the memory over the block
-        kept = tl.exp(tl.where(tl.sum(log_reset, 0) == 0.0, tl.sum(log_clean, 0), float("-inf")))
+        kept = tl.exp(
+            tl.where(
+                tl.sum(log_decay_reset, 0) == 0.0,
+                tl.sum(log_decay_coarse, 0) + tl.sum(log_decay_fine, 0),
+                float("-inf"),
+            )
+        )
         until_end = tl.exp(
             tl.where(
-                tl.sum(value_2_reset, 0) == value_2_resets,
-                tl.sum(value_2_clean, 0) - value_2_sum,
+                tl.sum(log_decay_reset, 0) == log_decay_reset_sum,
+                tl.sum(log_decay_coarse, 0)
+                - log_decay_coarse_sum
+                + (tl.sum(log_decay_fine, 0) - log_decay_fine_sum),
                 float("-inf"),
             )
         )
@@ -242,12 +261,20 @@ def backward(
         )
         d_kept = tl.sum(tl.sum(d_memory_next * memory, 0), 0)
         live_2 = live.to(tl.float32)
-        log_reset = (log_alpha * live_2 < -80.0).to(tl.float32)
-        log_clean = tl.where(log_alpha * live_2 < -80.0, 0.0, log_alpha * live_2)
-        log_sum = tl.cumsum(log_clean, 0)
-        log_resets = tl.cumsum(log_reset, 0)
+        log_decay = tl.where(live_2 > 0.0, log_alpha, 0.0)
+        log_decay_coarse, log_decay_fine, log_decay_reset = split_log(log_decay)
+        log_decay_coarse_sum = tl.cumsum(log_decay_coarse, 0)
+        log_decay_fine_sum = tl.cumsum(log_decay_fine, 0)
+        log_decay_reset_sum = tl.cumsum(log_decay_reset, 0)
         # a_C: decay of the memory over the block
-        kept = tl.exp(tl.where(tl.sum(log_reset, 0) == 0.0, tl.sum(log_clean, 0), float("-inf")))
+        kept = tl.exp(
+            tl.where(
+                tl.sum(log_decay_reset, 0) == 0.0,
+                tl.sum(log_decay_coarse, 0) + tl.sum(log_decay_fine, 0),
+                float("-inf"),
+            )
+        )
+        total = tl.sum(d_kept * kept * tl.where(live_2 > 0.0, 1.0, 0.0), 0)
         v = tl.load(
             v_block + row[:, None] * v_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
@@ -260,15 +287,12 @@ def backward(
             other=0.0,
         ).to(tl.float32)
         d_last_weights = tl.sum(product * k, 1)
-        value_2 = log_alpha * live_2
-        value_2_reset = (value_2 < -80.0).to(tl.float32)
-        value_2_clean = tl.where(value_2 < -80.0, 0.0, value_2)
-        value_2_sum = tl.cumsum(value_2_clean, 0)
-        value_2_resets = tl.cumsum(value_2_reset, 0)
         until_end = tl.exp(
             tl.where(
-                tl.sum(value_2_reset, 0) == value_2_resets,
-                tl.sum(value_2_clean, 0) - value_2_sum,
+                tl.sum(log_decay_reset, 0) == log_decay_reset_sum,
+                tl.sum(log_decay_coarse, 0)
+                - log_decay_coarse_sum
+                + (tl.sum(log_decay_fine, 0) - log_decay_fine_sum),
                 float("-inf"),
             )
         )
@@ -293,24 +317,25 @@ def backward(
         d_weights = d_attention * scores
         decay = tl.exp(
             tl.where(
-                (row[:, None] >= row[None, :]) & (value_2_resets[:, None] == value_2_resets[None, :]),
-                value_2_sum[:, None] - value_2_sum[None, :],
+                (row[:, None] >= row[None, :])
+                & (log_decay_reset_sum[:, None] == log_decay_reset_sum[None, :]),
+                log_decay_coarse_sum[:, None]
+                - log_decay_coarse_sum[None, :]
+                + (log_decay_fine_sum[:, None] - log_decay_fine_sum[None, :]),
                 float("-inf"),
             )
         )
         banded = tl.where(row[:, None] - row[None, :] >= 1, d_weights * live_2[None, :] * decay, 0.0)
         banded_2 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded, 1) - banded, 0.0)
+        value_2 = (running + tl.sum(banded_2, 0)) * tl.where(live_2 > 0.0, 1.0, 0.0)
         product_2 = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
         d_read_decay = tl.sum(d_reads * product_2, 1)
         # a: decay of the memory since the block's start
-        read_decay = tl.exp(tl.where(log_resets == 0.0, log_sum, float("-inf")))
-        value_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) * live_2
-        combined = (
-            tl.sum(d_kept * kept * live_2, 0)
-            + tl.sum((running + tl.sum(banded_2, 0)) * live_2, 0)
-            + tl.sum(value_3, 0)
+        read_decay = tl.exp(
+            tl.where(log_decay_reset_sum == 0.0, log_decay_coarse_sum + log_decay_fine_sum, float("-inf"))
         )
-        tl.store(d_log_alpha_blocks_pointer + slot, combined)
+        value_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) * tl.where(live_2 > 0.0, 1.0, 0.0)
+        tl.store(d_log_alpha_blocks_pointer + slot, total + tl.sum(value_2, 0) + tl.sum(value_3, 0))
         # P: source weights by read
         weights = decay * live_2[None, :]
         d_scores = d_attention * weights

@@ -7,6 +7,16 @@ import triton
 import triton.language as tl
 
 
+@triton.jit
+def split_log(log):
+    # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
+    # then have no digits lost, however strong the decay. A reset is counted, not summed.
+    reset = log < -80.0
+    clean = tl.where(reset, 0.0, log)
+    coarse = tl.floor(clean * 2048.0 + 0.5) / 2048.0
+    return (coarse, clean - coarse, reset.to(tl.float32))
+
+
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def gates(
     gate_kept_pointer,
@@ -40,22 +50,22 @@ def gates(
     live = (row >= first) & (row < last)
     log_alpha = tl.load(log_alpha_pointer + head).to(tl.float32)
     live_2 = live.to(tl.float32)
-    log_reset = (log_alpha * live_2 < -80.0).to(tl.float32)
-    log_clean = tl.where(log_alpha * live_2 < -80.0, 0.0, log_alpha * live_2)
-    log_sum = tl.cumsum(log_clean, 0)
-    log_resets = tl.cumsum(log_reset, 0)
+    log_decay = tl.where(live_2 > 0.0, log_alpha, 0.0)
+    log_decay_coarse, log_decay_fine, log_decay_reset = split_log(log_decay)
+    log_decay_coarse_sum = tl.cumsum(log_decay_coarse, 0)
+    log_decay_fine_sum = tl.cumsum(log_decay_fine, 0)
+    log_decay_reset_sum = tl.cumsum(log_decay_reset, 0)
     # a: decay of the memory since the block's start
-    read_decay = tl.exp(tl.where(log_resets == 0.0, log_sum, float("-inf")))
+    read_decay = tl.exp(
+        tl.where(log_decay_reset_sum == 0.0, log_decay_coarse_sum + log_decay_fine_sum, float("-inf"))
+    )
     tl.store(gate_read_decay_pointer + slot * ROWS + row, read_decay, mask=row < ROWS)
-    value_2 = log_alpha * live_2
-    value_2_reset = (value_2 < -80.0).to(tl.float32)
-    value_2_clean = tl.where(value_2 < -80.0, 0.0, value_2)
-    value_2_sum = tl.cumsum(value_2_clean, 0)
-    value_2_resets = tl.cumsum(value_2_reset, 0)
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (value_2_resets[:, None] == value_2_resets[None, :]),
-            value_2_sum[:, None] - value_2_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_decay_reset_sum[:, None] == log_decay_reset_sum[None, :]),
+            log_decay_coarse_sum[:, None]
+            - log_decay_coarse_sum[None, :]
+            + (log_decay_fine_sum[:, None] - log_decay_fine_sum[None, :]),
             float("-inf"),
         )
     )
@@ -67,12 +77,20 @@ def gates(
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
     # a_C: decay of the memory over the block
-    kept = tl.exp(tl.where(tl.sum(log_reset, 0) == 0.0, tl.sum(log_clean, 0), float("-inf")))
+    kept = tl.exp(
+        tl.where(
+            tl.sum(log_decay_reset, 0) == 0.0,
+            tl.sum(log_decay_coarse, 0) + tl.sum(log_decay_fine, 0),
+            float("-inf"),
+        )
+    )
     tl.store(gate_kept_pointer + slot, kept)
     until_end = tl.exp(
         tl.where(
-            tl.sum(value_2_reset, 0) == value_2_resets,
-            tl.sum(value_2_clean, 0) - value_2_sum,
+            tl.sum(log_decay_reset, 0) == log_decay_reset_sum,
+            tl.sum(log_decay_coarse, 0)
+            - log_decay_coarse_sum
+            + (tl.sum(log_decay_fine, 0) - log_decay_fine_sum),
             float("-inf"),
         )
     )
@@ -770,17 +788,18 @@ def gates_gradient(
     # a_C: decay of the memory over the block
     kept = tl.load(gate_kept_pointer + slot)
     live_2 = live.to(tl.float32)
+    total = tl.sum(d_kept * kept * tl.where(live_2 > 0.0, 1.0, 0.0), 0)
     d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     log_alpha = tl.load(log_alpha_pointer + head).to(tl.float32)
-    value_2 = log_alpha * live_2
-    value_2_reset = (value_2 < -80.0).to(tl.float32)
-    value_2_clean = tl.where(value_2 < -80.0, 0.0, value_2)
-    value_2_sum = tl.cumsum(value_2_clean, 0)
-    value_2_resets = tl.cumsum(value_2_reset, 0)
+    value_2 = tl.where(live_2 > 0.0, log_alpha, 0.0)
+    value_2_coarse, value_2_fine, value_2_reset = split_log(value_2)
+    value_2_coarse_sum = tl.cumsum(value_2_coarse, 0)
+    value_2_fine_sum = tl.cumsum(value_2_fine, 0)
+    value_2_reset_sum = tl.cumsum(value_2_reset, 0)
     until_end = tl.exp(
         tl.where(
-            tl.sum(value_2_reset, 0) == value_2_resets,
-            tl.sum(value_2_clean, 0) - value_2_sum,
+            tl.sum(value_2_reset, 0) == value_2_reset_sum,
+            tl.sum(value_2_coarse, 0) - value_2_coarse_sum + (tl.sum(value_2_fine, 0) - value_2_fine_sum),
             float("-inf"),
         )
     )
@@ -795,20 +814,18 @@ def gates_gradient(
     )
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (value_2_resets[:, None] == value_2_resets[None, :]),
-            value_2_sum[:, None] - value_2_sum[None, :],
+            (row[:, None] >= row[None, :]) & (value_2_reset_sum[:, None] == value_2_reset_sum[None, :]),
+            value_2_coarse_sum[:, None]
+            - value_2_coarse_sum[None, :]
+            + (value_2_fine_sum[:, None] - value_2_fine_sum[None, :]),
             float("-inf"),
         )
     )
     banded = tl.where(row[:, None] - row[None, :] >= 1, d_weights * live_2[None, :] * decay, 0.0)
     banded_2 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded, 1) - banded, 0.0)
+    value_3 = (running + tl.sum(banded_2, 0)) * tl.where(live_2 > 0.0, 1.0, 0.0)
     d_read_decay = tl.load(d_gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    value_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) * live_2
-    combined = (
-        tl.sum(d_kept * kept * live_2, 0)
-        + tl.sum((running + tl.sum(banded_2, 0)) * live_2, 0)
-        + tl.sum(value_3, 0)
-    )
-    tl.store(d_log_alpha_blocks_pointer + slot, combined)
+    value_4 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) * tl.where(live_2 > 0.0, 1.0, 0.0)
+    tl.store(d_log_alpha_blocks_pointer + slot, total + tl.sum(value_3, 0) + tl.sum(value_4, 0))

@@ -7,16 +7,16 @@ Rule 908b0dbfb064, schedule dual, generator 1. Written by `atlasgen build`; edit
 import torch
 
 
-def forward(blocks, count, rows, halo, window, resumed, q, memory, live, log_alpha, k, v, scale):
+def forward(blocks, count, rows, halo, window, resumed, q, memory, log_alpha, live, k, v, scale):
     """The loop over blocks, then the reads of all blocks."""
     block = None  # all blocks at once
-    value = live * log_alpha[..., None]
-    live_sums = blocks.running(live * log_alpha[..., None])
+    value = blocks.where(live > 0.0, log_alpha[..., None], 0.0)
+    log_alpha_sums = blocks.running(blocks.where(live > 0.0, log_alpha[..., None], 0.0))
     # a_C: decay of the memory over the block
-    kept = blocks.decay_whole(live_sums)
-    live_sums_2 = blocks.running(value)
+    kept = blocks.decay_whole(log_alpha_sums)
+    log_alpha_sums_2 = blocks.running(value)
     # p_C: last row of P
-    last_weights = blocks.decay_to_end(live_sums_2) * live
+    last_weights = blocks.decay_to_end(log_alpha_sums_2) * live
     product = torch.matmul((k * last_weights[..., :, None]).mT, v)
     memory_like = memory
     memory = memory.flatten(0, 1)
@@ -35,10 +35,10 @@ def forward(blocks, count, rows, halo, window, resumed, q, memory, live, log_alp
     memory_blocks = blocks.stack(memory_list, memory_like)
     product_2 = torch.matmul(q, memory_blocks)
     # a: decay of the memory since the block's start
-    read_decay = blocks.decay_from_start(live_sums, False)
+    read_decay = blocks.decay_from_start(log_alpha_sums, False)
     # Q X^T
     scores = torch.matmul(q, k.mT)
-    decay = blocks.decay(live_sums_2, False)
+    decay = blocks.decay(log_alpha_sums_2, False)
     # (Q X^T) * P
     attention = scores * decay * live[..., None, :]
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
@@ -80,12 +80,12 @@ def backward(
     row, halo_row = blocks.positions(rows, halo, False)
     block = None  # all blocks at once
     d_reads = d_y * scale
-    live_sums = blocks.running(live * log_alpha[..., None])
+    log_alpha_sums = blocks.running(blocks.where(live > 0.0, log_alpha[..., None], 0.0))
     # a: decay of the memory since the block's start
-    read_decay = blocks.decay_from_start(live_sums, False)
+    read_decay = blocks.decay_from_start(log_alpha_sums, False)
     value = d_reads * read_decay[..., :, None]
     # a_C: decay of the memory over the block
-    kept = blocks.decay_whole(live_sums)
+    kept = blocks.decay_whole(log_alpha_sums)
     product = torch.matmul(q.mT, value)
     d_memory_next_like = d_memory_next
     d_memory_next = d_memory_next.flatten(0, 1)
@@ -103,27 +103,29 @@ def backward(
     d_memory_next_blocks = blocks.stack(d_memory_next_list[::-1], d_memory_next_like)
     d_attention = torch.matmul(d_reads, v.mT)
     value_2 = d_attention * live[..., None, :]
-    value_3 = live * log_alpha[..., None]
-    live_sums_2 = blocks.running(value_3)
-    decay = blocks.decay(live_sums_2, False)
+    value_3 = blocks.where(live > 0.0, log_alpha[..., None], 0.0)
+    log_alpha_sums_2 = blocks.running(value_3)
+    decay = blocks.decay(log_alpha_sums_2, False)
     d_scores = value_2 * decay
     product_2 = torch.matmul(d_scores, k)
     combined_2 = blocks.add_product(product_2, value, memory.mT, 1)
     d_kept = (d_memory_next_blocks * memory).sum(-2).sum(-1)
+    value_4 = blocks.where(live > 0.0, 1.0, 0.0).sum(-1) * (d_kept * kept)
     product_3 = torch.matmul(v, d_memory_next_blocks.mT)
     d_last_weights = (product_3 * k).sum(-1)
-    until_end = blocks.decay_to_end(live_sums_2)
+    until_end = blocks.decay_to_end(log_alpha_sums_2)
     running = blocks.cumsum(d_last_weights * live * until_end, -1, False, True)
     banded = value_2 * saved_1 * decay * blocks.band(row, row, 1, None, like)
     banded_2 = blocks.cumsum(banded, -1, False, True) * blocks.band(row, row, 0, None, like)
+    value_5 = (running + banded_2.sum(-2)) * blocks.where(live > 0.0, 1.0, 0.0)
     d_read_decay = (d_reads * saved_0).sum(-1)
-    value_4 = blocks.cumsum(d_read_decay * read_decay, -1, True, False) * live
-    total = ((running + banded_2.sum(-2)) * live).sum(-1)
-    combined_3 = live.sum(-1) * (d_kept * kept) + total + value_4.sum(-1)
+    running_2 = blocks.cumsum(d_read_decay * read_decay, -1, True, False)
+    total = (running_2 * blocks.where(live > 0.0, 1.0, 0.0)).sum(-1)
+    combined_3 = value_4 + value_5.sum(-1) + total
     # p_C: last row of P
     last_weights = until_end * live
-    value_5 = product_3 * last_weights[..., :, None]
-    combined_4 = blocks.add_product(value_5, d_scores.mT, q, 1)
+    value_6 = product_3 * last_weights[..., :, None]
+    combined_4 = blocks.add_product(value_6, d_scores.mT, q, 1)
     product_4 = torch.matmul(k * last_weights[..., :, None], d_memory_next_blocks)
     combined_5 = blocks.add_product(product_4, saved_2.mT, d_reads, 1)
     return {

@@ -7,6 +7,16 @@ import triton
 import triton.language as tl
 
 
+@triton.jit
+def split_log(log):
+    # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
+    # then have no digits lost, however strong the decay. A reset is counted, not summed.
+    reset = log < -80.0
+    clean = tl.where(reset, 0.0, log)
+    coarse = tl.floor(clean * 2048.0 + 0.5) / 2048.0
+    return (coarse, clean - coarse, reset.to(tl.float32))
+
+
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def forward(
     anchor_final_pointer,
@@ -122,12 +132,14 @@ def forward(
                 mask=is_feature[:, None] & is_value[None, :],
             )
         log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-        log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-        log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-        log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-        log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
         # a: decay of the memory since the block's start
-        read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+        read_decay = tl.exp(
+            tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+        )
         q = tl.load(
             q_block + row[:, None] * q_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
@@ -136,19 +148,24 @@ def forward(
         product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
         decay = tl.exp(
             tl.where(
-                (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-                log_alpha_sum[:, None] - log_alpha_sum[None, :],
+                (row[:, None] >= row[None, :])
+                & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+                log_alpha_coarse_sum[:, None]
+                - log_alpha_coarse_sum[None, :]
+                + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
                 float("-inf"),
             )
         )
         live_2 = live.to(tl.float32)
         value_2 = decay * live_2[None, :]
         log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
-        log_theta_reset = (log_theta < -80.0).to(tl.float32)
-        log_theta_clean = tl.where(log_theta < -80.0, 0.0, log_theta)
-        log_theta_sum = tl.cumsum(log_theta_clean, 0)
-        log_theta_resets = tl.cumsum(log_theta_reset, 0)
-        since_start = tl.exp(tl.where(log_theta_resets == 0.0, log_theta_sum, float("-inf")))
+        log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+        log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+        log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+        log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+        since_start = tl.exp(
+            tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
+        )
         # b: weight of S in each read
         momentum_read = tl.sum(value_2 * since_start[None, :], 1)
         product_2 = tl.dot(q.to(DOT), momentum.to(DOT), input_precision=PRECISION)
@@ -161,8 +178,11 @@ def forward(
         scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
         decay_2 = tl.exp(
             tl.where(
-                (row[:, None] >= row[None, :]) & (log_theta_resets[:, None] == log_theta_resets[None, :]),
-                log_theta_sum[:, None] - log_theta_sum[None, :],
+                (row[:, None] >= row[None, :])
+                & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+                log_theta_coarse_sum[:, None]
+                - log_theta_coarse_sum[None, :]
+                + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
                 float("-inf"),
             )
         )
@@ -200,11 +220,19 @@ def forward(
                     mask=is_feature[:, None] & is_value[None, :],
                 )
         # a_C: decay of the memory over the block
-        kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+        kept = tl.exp(
+            tl.where(
+                tl.sum(log_alpha_reset, 0) == 0.0,
+                tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                float("-inf"),
+            )
+        )
         until_end = tl.exp(
             tl.where(
-                tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-                tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+                tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                tl.sum(log_alpha_coarse, 0)
+                - log_alpha_coarse_sum
+                + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
                 float("-inf"),
             )
         )
@@ -223,12 +251,18 @@ def forward(
         memory_next = kept * memory - momentum_written * momentum - product_6
         # decay of S over the block
         momentum_kept = tl.exp(
-            tl.where(tl.sum(log_theta_reset, 0) == 0.0, tl.sum(log_theta_clean, 0), float("-inf"))
+            tl.where(
+                tl.sum(log_theta_reset, 0) == 0.0,
+                tl.sum(log_theta_coarse, 0) + tl.sum(log_theta_fine, 0),
+                float("-inf"),
+            )
         )
         until_end_2 = tl.exp(
             tl.where(
-                tl.sum(log_theta_reset, 0) == log_theta_resets,
-                tl.sum(log_theta_clean, 0) - log_theta_sum,
+                tl.sum(log_theta_reset, 0) == log_theta_reset_sum,
+                tl.sum(log_theta_coarse, 0)
+                - log_theta_coarse_sum
+                + (tl.sum(log_theta_fine, 0) - log_theta_fine_sum),
                 float("-inf"),
             )
         )
@@ -406,12 +440,14 @@ def backward(
         product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
         d_read_decay = tl.sum(d_reads * product, 1)
         log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-        log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-        log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-        log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-        log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
         # a: decay of the memory since the block's start
-        read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+        read_decay = tl.exp(
+            tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+        )
         k = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
@@ -435,14 +471,17 @@ def backward(
         lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
         value_3 = value_2 * lr
         log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
-        log_theta_reset = (log_theta < -80.0).to(tl.float32)
-        log_theta_clean = tl.where(log_theta < -80.0, 0.0, log_theta)
-        log_theta_sum = tl.cumsum(log_theta_clean, 0)
-        log_theta_resets = tl.cumsum(log_theta_reset, 0)
+        log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+        log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+        log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+        log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
         decay = tl.exp(
             tl.where(
-                (row[:, None] >= row[None, :]) & (log_theta_resets[:, None] == log_theta_resets[None, :]),
-                log_theta_sum[:, None] - log_theta_sum[None, :],
+                (row[:, None] >= row[None, :])
+                & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+                log_theta_coarse_sum[:, None]
+                - log_theta_coarse_sum[None, :]
+                + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
                 float("-inf"),
             )
         )
@@ -453,11 +492,15 @@ def backward(
             other=0.0,
         )
         d_momentum_written = tl.sum(tl.sum(-(d_memory_next * momentum), 0), 0)
-        since_start = tl.exp(tl.where(log_theta_resets == 0.0, log_theta_sum, float("-inf")))
+        since_start = tl.exp(
+            tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
+        )
         until_end = tl.exp(
             tl.where(
-                tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-                tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+                tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                tl.sum(log_alpha_coarse, 0)
+                - log_alpha_coarse_sum
+                + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
                 float("-inf"),
             )
         )
@@ -465,7 +508,13 @@ def backward(
         running = tl.sum(tl.where(row[:, None] > row[None, :], value_4[None, :], 0.0), 1)
         d_kept = tl.sum(tl.sum(d_memory_next * memory, 0), 0)
         # a_C: decay of the memory over the block
-        kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+        kept = tl.exp(
+            tl.where(
+                tl.sum(log_alpha_reset, 0) == 0.0,
+                tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                float("-inf"),
+            )
+        )
         product_4 = tl.dot(q.to(DOT), momentum.to(DOT), input_precision=PRECISION)
         d_momentum_read = tl.sum(-(d_reads * product_4), 1)
         product_5 = tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
@@ -477,8 +526,11 @@ def backward(
         combined = d_momentum_read[:, None] * since_start[None, :] - product_6
         decay_2 = tl.exp(
             tl.where(
-                (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-                log_alpha_sum[:, None] - log_alpha_sum[None, :],
+                (row[:, None] >= row[None, :])
+                & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+                log_alpha_coarse_sum[:, None]
+                - log_alpha_coarse_sum[None, :]
+                + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
                 float("-inf"),
             )
         )
@@ -517,8 +569,10 @@ def backward(
         value_12 = d_momentum_weights * live_2
         until_end_2 = tl.exp(
             tl.where(
-                tl.sum(log_theta_reset, 0) == log_theta_resets,
-                tl.sum(log_theta_clean, 0) - log_theta_sum,
+                tl.sum(log_theta_reset, 0) == log_theta_reset_sum,
+                tl.sum(log_theta_coarse, 0)
+                - log_theta_coarse_sum
+                + (tl.sum(log_theta_fine, 0) - log_theta_fine_sum),
                 float("-inf"),
             )
         )
@@ -537,7 +591,11 @@ def backward(
         d_momentum_kept = tl.sum(tl.sum(d_momentum_next * momentum, 0), 0)
         # decay of S over the block
         momentum_kept = tl.exp(
-            tl.where(tl.sum(log_theta_reset, 0) == 0.0, tl.sum(log_theta_clean, 0), float("-inf"))
+            tl.where(
+                tl.sum(log_theta_reset, 0) == 0.0,
+                tl.sum(log_theta_coarse, 0) + tl.sum(log_theta_fine, 0),
+                float("-inf"),
+            )
         )
         combined_3 = running_2 + (running_3 + total) + d_momentum_kept * momentum_kept
         d_log_theta_block = (

@@ -7,6 +7,16 @@ import triton
 import triton.language as tl
 
 
+@triton.jit
+def split_log(log):
+    # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
+    # then have no digits lost, however strong the decay. A reset is counted, not summed.
+    reset = log < -80.0
+    clean = tl.where(reset, 0.0, log)
+    coarse = tl.floor(clean * 2048.0 + 0.5) / 2048.0
+    return (coarse, clean - coarse, reset.to(tl.float32))
+
+
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def gates(
     gate_kept_pointer,
@@ -57,35 +67,43 @@ def gates(
     log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
     # a: decay of the memory since the block's start
-    read_decay = tl.exp(tl.where(log_alpha_resets == 0.0, log_alpha_sum, float("-inf")))
+    read_decay = tl.exp(
+        tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+    )
     tl.store(gate_read_decay_pointer + slot * ROWS + row, read_decay, mask=row < ROWS)
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
             float("-inf"),
         )
     )
     live_2 = live.to(tl.float32)
     value_2 = decay * live_2[None, :]
     log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
-    log_theta_reset = (log_theta < -80.0).to(tl.float32)
-    log_theta_clean = tl.where(log_theta < -80.0, 0.0, log_theta)
-    log_theta_sum = tl.cumsum(log_theta_clean, 0)
-    log_theta_resets = tl.cumsum(log_theta_reset, 0)
-    since_start = tl.exp(tl.where(log_theta_resets == 0.0, log_theta_sum, float("-inf")))
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    since_start = tl.exp(
+        tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
+    )
     # b: weight of S in each read
     momentum_read = tl.sum(value_2 * since_start[None, :], 1)
     tl.store(gate_momentum_read_pointer + slot * ROWS + row, momentum_read, mask=row < ROWS)
     decay_2 = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_theta_resets[:, None] == log_theta_resets[None, :]),
-            log_theta_sum[:, None] - log_theta_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
             float("-inf"),
         )
     )
@@ -99,12 +117,20 @@ def gates(
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
     # a_C: decay of the memory over the block
-    kept = tl.exp(tl.where(tl.sum(log_alpha_reset, 0) == 0.0, tl.sum(log_alpha_clean, 0), float("-inf")))
+    kept = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == 0.0,
+            tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+            float("-inf"),
+        )
+    )
     tl.store(gate_kept_pointer + slot, kept)
     until_end = tl.exp(
         tl.where(
-            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
             float("-inf"),
         )
     )
@@ -118,13 +144,19 @@ def gates(
     tl.store(gate_last_weights_pointer + slot * ROWS + row, last_weights, mask=row < ROWS)
     # decay of S over the block
     momentum_kept = tl.exp(
-        tl.where(tl.sum(log_theta_reset, 0) == 0.0, tl.sum(log_theta_clean, 0), float("-inf"))
+        tl.where(
+            tl.sum(log_theta_reset, 0) == 0.0,
+            tl.sum(log_theta_coarse, 0) + tl.sum(log_theta_fine, 0),
+            float("-inf"),
+        )
     )
     tl.store(gate_momentum_kept_pointer + slot, momentum_kept)
     until_end_2 = tl.exp(
         tl.where(
-            tl.sum(log_theta_reset, 0) == log_theta_resets,
-            tl.sum(log_theta_clean, 0) - log_theta_sum,
+            tl.sum(log_theta_reset, 0) == log_theta_reset_sum,
+            tl.sum(log_theta_coarse, 0)
+            - log_theta_coarse_sum
+            + (tl.sum(log_theta_fine, 0) - log_theta_fine_sum),
             float("-inf"),
         )
     )
@@ -1343,29 +1375,35 @@ def gates_gradient(
     value_2 = d_last_weights * live_2
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
-    log_theta_reset = (log_theta < -80.0).to(tl.float32)
-    log_theta_clean = tl.where(log_theta < -80.0, 0.0, log_theta)
-    log_theta_sum = tl.cumsum(log_theta_clean, 0)
-    log_theta_resets = tl.cumsum(log_theta_reset, 0)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_theta_resets[:, None] == log_theta_resets[None, :]),
-            log_theta_sum[:, None] - log_theta_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
             float("-inf"),
         )
     )
     product = tl.sum((value_2 * lr)[None, :] * decay, 1)
     d_momentum_written = tl.load(d_gate_momentum_written_pointer + slot)
-    since_start = tl.exp(tl.where(log_theta_resets == 0.0, log_theta_sum, float("-inf")))
+    since_start = tl.exp(
+        tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
+    )
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
     until_end = tl.exp(
         tl.where(
-            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
             float("-inf"),
         )
     )
@@ -1385,8 +1423,10 @@ def gates_gradient(
     combined = d_momentum_read[:, None] * since_start[None, :] - product_2
     decay_2 = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
             float("-inf"),
         )
     )
@@ -1406,8 +1446,10 @@ def gates_gradient(
     )
     until_end_2 = tl.exp(
         tl.where(
-            tl.sum(log_theta_reset, 0) == log_theta_resets,
-            tl.sum(log_theta_clean, 0) - log_theta_sum,
+            tl.sum(log_theta_reset, 0) == log_theta_reset_sum,
+            tl.sum(log_theta_coarse, 0)
+            - log_theta_coarse_sum
+            + (tl.sum(log_theta_fine, 0) - log_theta_fine_sum),
             float("-inf"),
         )
     )
@@ -1473,14 +1515,16 @@ def gates_gradient_momentum(
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     d_momentum_written = tl.load(d_gate_momentum_written_pointer + slot)
     log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
-    log_alpha_reset = (log_alpha < -80.0).to(tl.float32)
-    log_alpha_clean = tl.where(log_alpha < -80.0, 0.0, log_alpha)
-    log_alpha_sum = tl.cumsum(log_alpha_clean, 0)
-    log_alpha_resets = tl.cumsum(log_alpha_reset, 0)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
     until_end = tl.exp(
         tl.where(
-            tl.sum(log_alpha_reset, 0) == log_alpha_resets,
-            tl.sum(log_alpha_clean, 0) - log_alpha_sum,
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
             float("-inf"),
         )
     )
@@ -1489,19 +1533,23 @@ def gates_gradient_momentum(
     d_momentum_read = tl.load(d_gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     decay = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_resets[:, None] == log_alpha_resets[None, :]),
-            log_alpha_sum[:, None] - log_alpha_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
             float("-inf"),
         )
     )
     value_3 = decay * live_2[None, :]
     product = tl.sum(d_momentum_read[:, None] * value_3, 0)
     log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
-    log_theta_reset = (log_theta < -80.0).to(tl.float32)
-    log_theta_clean = tl.where(log_theta < -80.0, 0.0, log_theta)
-    log_theta_sum = tl.cumsum(log_theta_clean, 0)
-    log_theta_resets = tl.cumsum(log_theta_reset, 0)
-    since_start = tl.exp(tl.where(log_theta_resets == 0.0, log_theta_sum, float("-inf")))
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    since_start = tl.exp(
+        tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
+    )
     running = tl.cumsum((d_momentum_written * value_2 + product) * since_start, 0, reverse=True)
     d_momentum_weights = tl.load(
         d_gate_momentum_weights_pointer + slot * ROWS + row,
@@ -1511,8 +1559,10 @@ def gates_gradient_momentum(
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     until_end_2 = tl.exp(
         tl.where(
-            tl.sum(log_theta_reset, 0) == log_theta_resets,
-            tl.sum(log_theta_clean, 0) - log_theta_sum,
+            tl.sum(log_theta_reset, 0) == log_theta_reset_sum,
+            tl.sum(log_theta_coarse, 0)
+            - log_theta_coarse_sum
+            + (tl.sum(log_theta_fine, 0) - log_theta_fine_sum),
             float("-inf"),
         )
     )
@@ -1534,8 +1584,10 @@ def gates_gradient_momentum(
     combined = (d_last_weights * live_2 * lr)[None, :] * value_2[:, None] - product_2
     decay_2 = tl.exp(
         tl.where(
-            (row[:, None] >= row[None, :]) & (log_theta_resets[:, None] == log_theta_resets[None, :]),
-            log_theta_sum[:, None] - log_theta_sum[None, :],
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
             float("-inf"),
         )
     )

@@ -34,9 +34,7 @@ class Dot(Operator):
             b = b if second.dims[0] == dim else f"{b}.mT"
             return f"torch.matmul({a}, {b})"
         every = ordered(left.dims + right.dims)
-        aligned = [
-            spread(text, argument, every) for text, argument in zip(args, node.args, strict=True)
-        ]
+        aligned = [spread(text, argument, every) for text, argument in zip(args, node.args, strict=True)]
         return f"({aligned[0]} * {aligned[1]}).sum({every.index(dim) - len(every)})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:

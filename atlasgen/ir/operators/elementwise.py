@@ -46,16 +46,12 @@ class Map(Operator):
         return build.mul(gradient, slope)
 
     def torch(self, node: Node, args: list[str]) -> str:
-        aligned = [
-            spread(text, argument, node.dims)
-            for text, argument in zip(args, node.args, strict=True)
-        ]
+        aligned = [spread(text, argument, node.dims) for text, argument in zip(args, node.args, strict=True)]
         return torch_text(node["expression"], aligned)
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
         aligned = [
-            tile.align(text, argument.dims, node.dims)
-            for text, argument in zip(args, node.args, strict=True)
+            tile.align(text, argument.dims, node.dims) for text, argument in zip(args, node.args, strict=True)
         ]
         return triton_text(node["expression"], aligned)
 
@@ -83,16 +79,12 @@ class Add(Operator):
         return text[3:] if text.startswith(" + ") else "-" + text[3:]
 
     def torch(self, node: Node, args: list[str]) -> str:
-        aligned = [
-            spread(text, argument, node.dims)
-            for text, argument in zip(args, node.args, strict=True)
-        ]
+        aligned = [spread(text, argument, node.dims) for text, argument in zip(args, node.args, strict=True)]
         return self._text(node, aligned)
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
         aligned = [
-            tile.align(text, argument.dims, node.dims)
-            for text, argument in zip(args, node.args, strict=True)
+            tile.align(text, argument.dims, node.dims) for text, argument in zip(args, node.args, strict=True)
         ]
         return self._text(node, aligned)
 

@@ -3,7 +3,8 @@
 Products of decays are differences of running sums of log decays inside one block, exponentiated after
 masking, so no exponent is positive. A log decay below `RESET` is an exact reset: it is left out of the
 sums and counted instead, and a product over a range with a reset in it is zero. So -inf is legal and a
-large negative gate does not swallow the digits of the gates after it.
+large negative gate does not swallow the digits of the gates after it. In kernels the sums are kept in two parts, an
+exact coarse one and a small fine one, so that their differences keep float32's digits too.
 """
 
 from __future__ import annotations
@@ -56,25 +57,21 @@ class Decay(Operator):
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
         row, column = node["row"], node["column"]
-        total, resets = args[0], args[1]
-
-        def pair(vector: str, operator: str) -> str:
-            rows = tile.align(vector, (row,), node.dims)
-            columns = tile.align(vector, (column,), node.dims)
-            return f"{rows} {operator} {columns}"
-
-        difference = pair(total, "-")
-        same = pair(resets, "==")
-        rows = tile.align(tile.position(row), (row,), node.dims)
-        columns = tile.align(tile.position(column), (column,), node.dims)
+        coarse, fine, resets = args[:3]
+        until = args[:3]
         if node["exclusive"]:
-            gate, reset = args[2], args[3]
-            difference += f" - {tile.align(gate, (row,), node.dims)}"
-            same = f"{tile.align(resets, (row,), node.dims)} - "
-            same += f"{tile.align(reset, (row,), node.dims)} == "
-            same += tile.align(resets, (column,), node.dims)
+            until = [f"({total} - {own})" for total, own in zip(args[:3], args[3:])]
+
+        def rows(vector: str) -> str:
+            return tile.align(vector, (row,), node.dims)
+
+        def columns(vector: str) -> str:
+            return tile.align(vector, (column,), node.dims)
+
+        difference = f"({rows(until[0])} - {columns(coarse)}) + ({rows(until[1])} - {columns(fine)})"
         order = ">" if node["exclusive"] else ">="
-        keep = f"({rows} {order} {columns}) & ({same})"
+        keep = f"({rows(tile.position(row))} {order} {columns(tile.position(column))})"
+        keep += f" & ({rows(until[2])} == {columns(resets)})"
         return f'tl.exp(tl.where({keep}, {difference}, float("-inf")))'
 
     def flops(self, node: Node, extent: dict[str, int]) -> int:
@@ -93,10 +90,12 @@ class DecayFromStart(Operator):
         return f"blocks.decay_from_start({args[0]}, {node['exclusive']})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
-        total, resets = args[0], args[1]
+        coarse, fine, resets = args[:3]
         if node["exclusive"]:
-            total, resets = f"{total} - {args[2]}", f"{resets} - {args[3]}"
-        return f'tl.exp(tl.where({resets} == 0.0, {total}, float("-inf")))'
+            own_coarse, own_fine, own_reset = args[3:]
+            coarse, fine = f"({coarse} - {own_coarse})", f"({fine} - {own_fine})"
+            resets = f"{resets} - {own_reset}"
+        return f'tl.exp(tl.where({resets} == 0.0, {coarse} + {fine}, float("-inf")))'
 
 
 class DecayToEnd(Operator):
@@ -111,9 +110,9 @@ class DecayToEnd(Operator):
         return f"blocks.decay_to_end({args[0]})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
-        total, resets = args[0], args[1]
-        difference = f"tl.sum({args[2]}, 0) - {total}"
-        return f'tl.exp(tl.where(tl.sum({args[3]}, 0) == {resets}, {difference}, float("-inf")))'
+        coarse, fine, resets, own_coarse, own_fine, own_reset = args
+        difference = f"(tl.sum({own_coarse}, 0) - {coarse}) + (tl.sum({own_fine}, 0) - {fine})"
+        return f'tl.exp(tl.where(tl.sum({own_reset}, 0) == {resets}, {difference}, float("-inf")))'
 
 
 class DecayWhole(Operator):
@@ -128,8 +127,9 @@ class DecayWhole(Operator):
         return f"blocks.decay_whole({args[0]})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
-        difference = f"tl.sum({args[2]}, 0)"
-        return f'tl.exp(tl.where(tl.sum({args[3]}, 0) == 0.0, {difference}, float("-inf")))'
+        coarse, fine, reset = args[3:]
+        total = f"tl.sum({coarse}, 0) + tl.sum({fine}, 0)"
+        return f'tl.exp(tl.where(tl.sum({reset}, 0) == 0.0, {total}, float("-inf")))'
 
 
 class AtStart(Operator):

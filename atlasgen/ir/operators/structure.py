@@ -21,9 +21,7 @@ class Mask(Operator):
 
     def torch(self, node: Node, args: list[str]) -> str:
         row, column = node["row"], node["column"]
-        band = (
-            f"blocks.band({_positions(row)}, {_positions(column)}, {node['low']}, {node['high']})"
-        )
+        band = f"blocks.band({_positions(row)}, {_positions(column)}, {node['low']}, {node['high']})"
         value = spread(args[0], node.args[0], node.dims)
         return f"blocks.where({band}, {value}, 0.0)"
 
