@@ -283,7 +283,8 @@ class Planner:
         cut = [node for node in rows if node in used]
         if not cut or self._contracts(roots, {*stop, *cut}, "V"):
             return {}
-        return {node: f"sum_{self.backward.names.get(node, index)}" for index, node in enumerate(cut)}
+        names = self.backward.names
+        return {node: f"sum_{index}_{names.get(node, 'of_values')}" for index, node in enumerate(cut)}
 
     def _sums(self) -> tuple[Kernel, ...]:
         if not self.sums:
