@@ -6,10 +6,11 @@ folder (ATLASGEN_TUNED_DIR, by default in the user's data) comes before what is 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from importlib import resources
@@ -17,6 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
+from filelock import FileLock
+
+from atlasgen.runtime.cache import cache_folder, cache_key
 
 DEFAULTS = "default"  # the file of configurations for rules that have no results of their own
 
@@ -105,8 +109,30 @@ def _entry(table: dict[str, Any]) -> Entry:
 def write_entries(path: Path, rule: str, target: str, entries: Iterable[Entry]) -> None:
     """Put entries into a file, each in the place of the old one of its slot; the file is replaced whole.
 
-    Raises OSError where the folder cannot be written.
+    One process at a time changes a file. Raises OSError where the folder cannot be written.
     """
+    with _locked(path):
+        _write(path, rule, target, entries)
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """A lock beside the caches, not beside the file; none where there can be no cache."""
+    folder = cache_folder() / "locks"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{cache_key(str(path.absolute()))[:32]}.lock")
+        lock.acquire()
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _write(path: Path, rule: str, target: str, entries: Iterable[Entry]) -> None:
     slots = {entry.slot: entry for entry in (*read_file(path), *entries)}
     content = [asdict(slots[slot]) for slot in sorted(slots)]
     text = json.dumps({"rule": rule, "target": target, "entries": content}, indent=1) + "\n"
