@@ -40,7 +40,7 @@ def error_form(rule: MemoryRule, term: LossTerm) -> ErrorForm:
     pred, v = symbol("pred"), symbol("v")
     difference = symbol("difference")
     if term.kind == "expr":
-        loss = parse_expression(term.expression, ("pred", "v", *inputs), field="loss.expression")
+        loss = parse_expression(term.expression or "", ("pred", "v", *inputs), field="loss.expression")
         expression = tidy(sympy.diff(loss, pred))
     else:
         error = _element_error(term, difference, symbols)
@@ -124,5 +124,5 @@ def _row_loss(term: LossTerm, norm: sympy.Symbol, symbols: dict[str, sympy.Symbo
         exponent = sympy.nsimplify(term.p)
         smooth = norm**2 + (sympy.Float(term.eps) if term.eps > 0 else 0)
         return smooth ** (exponent / 2) / exponent
-    loss = parse_expression(term.expression, ("norm", *symbols), field="loss.expression")
+    loss = parse_expression(term.expression or "", ("norm", *symbols), field="loss.expression")
     return loss.subs(symbol("norm"), norm)

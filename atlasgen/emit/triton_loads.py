@@ -136,7 +136,7 @@ class Loads:
         self.memory.flag("RESUME")
         name = self.emitter.namer.name(node, node["name"] + ("_halo" if row_dim == "h" else ""))
         self.writer.line(f"{name} = {text}")
-        size = {"K": "K", "V": "V"}.get(node.dims[1]) if len(node.dims) > 1 else None
+        size = _width(node.dims)
         held = self.mask(node.dims, self._row_mask(row_dim, held=True))
         self.writer.push("if RESUME:")
         address = self.memory.window_address(f"window_{node['name']}", position, lane, size)
@@ -191,7 +191,7 @@ class Loads:
         self.writer.line(f"tl.store({address}, {value}, mask={mask})")
         if store.window:
             self.memory.flag("RESUME")
-            size = {"K": "K", "V": "V"}.get(store.axes[1]) if len(store.axes) > 1 else None
+            size = _width(store.axes)
             self.writer.push("if RESUME:")
             name = f"d_window_{store.target.removeprefix('d_')}"
             address = self.memory.window_address(name, lanes[0], lane, size)
@@ -237,6 +237,11 @@ class Loads:
         if node.op == "sum":
             return f"tl.sum({args[0]}, 0)"
         return f"({OPERATORS[node.op].triton(node, args, emitter)})"
+
+
+def _width(dims: tuple[str, ...]) -> str | None:
+    """The extent of a row of a window tensor, None where a row is one number."""
+    return dims[1] if dims[1:] in (("K",), ("V",)) else None
 
 
 def has_c(node: Node) -> bool:

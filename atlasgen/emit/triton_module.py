@@ -163,9 +163,9 @@ class FunctionEmitter:
                 write("is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)")
         self.memory.bases.clear()
         for node in self.emitter.nodes:
-            if node.op == "leaf" and node["kind"] in ("token", "token_gradient"):
-                if node not in self.kernel.loaded:
-                    self.memory.rows_base(node["name"])
+            rows = node.op == "leaf" and node["kind"] in ("token", "token_gradient")
+            if rows and node not in self.kernel.loaded:
+                self.memory.rows_base(node["name"])
 
     # -- the loop over blocks ------------------------------------------------------------------------
     def _walk_blocks(self) -> None:

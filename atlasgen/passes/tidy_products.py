@@ -90,7 +90,7 @@ class _Tidy:
         if node.op == "add":
             return build.add(*zip(node["signs"], arguments, strict=True))
         if node.op == "dot":
-            return build.dot(*arguments, node["dim"])
+            return build.dot(arguments[0], arguments[1], node["dim"])
         if node.op == "sum":
             return self._sum(arguments[0], node["dim"])
         if node.op in ("cumsum", "mask") and build.is_negative(arguments[0]):

@@ -1,7 +1,7 @@
 """Bring the gradients of halo rows to the rows they belong to.
 
-Block n's kernel writes the gradient of the rows before the block to a buffer of its own; this kernel, launched
-after it, adds each buffer to the rows of the sequence. Every row has one owner: no atomics.
+Block n's kernel writes the gradient of the rows before the block to a buffer of its own; this kernel,
+launched after it, adds each buffer to the rows of the sequence. Every row has one owner: no atomics.
 """
 
 import triton

@@ -251,7 +251,8 @@ class Call:
         rows = found[name]
         size = rows.shape[-1] if rows.ndim == 4 else 1
         grid = sizes.batch * sizes.heads * sizes.blocks
-        halo.add_halo[(grid,)](
+        kernel: Any = halo.add_halo
+        kernel[(grid,)](
             self.tensors[f"d_{name}_halo"],
             rows,
             found.get(f"window_{name}"),
@@ -277,12 +278,9 @@ class Call:
         for part in self.owner.scheduled.backward.contributions:
             if part.leaf["kind"] in ("head", "position"):
                 totals[part.tensor] = self.tensors[f"d_{part.tensor}_blocks"].sum((0, 2))
+        given = {name: tensor for name, tensor in self.given.items() if tensor is not None}
         every = {**found, **totals}
-        return {
-            name: value.to(self.given[name].dtype)
-            for name, value in every.items()
-            if self.given.get(name) is not None
-        }
+        return {name: value.to(given[name].dtype) for name, value in every.items() if name in given}
 
 
 def make_executable(rule: MemoryRule) -> TritonProgram:

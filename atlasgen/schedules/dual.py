@@ -53,7 +53,7 @@ def gate(name: str, choice: Gate, dim: str, neutral: float) -> Node:
     if choice.kind == "none":
         return build.const(neutral)
     if choice.kind == "constant" and choice.expression is None:
-        return build.const(choice.value)
+        return build.const(choice.value or 0.0)
     if choice.kind in ("constant", "head"):
         return build.leaf(name, (), kind="head")
     return build.leaf(name, (dim,), kind="token", segment="block")

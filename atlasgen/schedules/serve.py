@@ -71,7 +71,7 @@ def refusals(rule: MemoryRule) -> list[tuple[str, object, str, str]]:
         if bad:
             found.append((field, value, reason, nearest))
 
-    memory, optimizer, retention = rule.memory, rule.optimizer, rule.retention
+    memory, retention = rule.memory, rule.retention
     dual = "the dual form holds a linear map"
     refuse(memory.kind != "matrix", "memory.kind", memory.kind, dual, 'memory = "matrix"')
     refuse(memory.bias, "memory.bias", True, "the state is one matrix", "bias = false")

@@ -3,8 +3,8 @@
 Products of decays are differences of running sums of log decays inside one block, exponentiated after
 masking, so no exponent is positive. A log decay below `RESET` is an exact reset: it is left out of the
 sums and counted instead, and a product over a range with a reset in it is zero. So -inf is legal and a
-large negative gate does not swallow the digits of the gates after it. In kernels the sums are kept in two parts, an
-exact coarse one and a small fine one, so that their differences keep float32's digits too.
+large negative gate does not swallow the digits of the gates after it. In kernels the sums are kept in two
+parts, an exact coarse one and a small fine one, so that their differences keep float32's digits too.
 """
 
 from __future__ import annotations
