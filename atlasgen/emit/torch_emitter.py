@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from atlasgen.emit import torch_text
 from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized, use_counts
+from atlasgen.emit.torch_release import with_releases
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.operators.base import is_number, spread
@@ -84,6 +85,7 @@ class TorchEmitter:
         self.namer = Namer(loop.names, [*RESERVED, *self.arguments])
         self.batch: dict[Node, str] = {leaf: leaf_name(leaf) for leaf in self.leaves}
         self.batch |= {node: self.saved[node] for node in self.nodes if node in self.saved}
+        self.released: set[str] = set()
         self.writer = Writer()
 
     def _reached(self, start: set[Node]) -> set[Node]:
@@ -178,7 +180,7 @@ class TorchEmitter:
             writer.line(entry + ",")
         writer.pop()
         writer.line("}")
-        return writer.text()
+        return with_releases(writer.text(), self.released)
 
     def _merged(self) -> bool:
         return any(leaf.get("segment") == "sources" for leaf in self.leaves)
@@ -287,6 +289,8 @@ class TorchEmitter:
         if equation:
             self.writer.comment(equation)
         names[node] = self.namer.name(node, fallback(node))
+        if names is self.batch and len(node.dims) == 2 and not torch_text.is_uniform(node):
+            self.released.add(names[node])
         self.writer.line(f"{names[node]} = {text}")
         if node not in self.overwritten:
             self.writer.remember(text, names[node])
@@ -331,9 +335,11 @@ class TorchEmitter:
             writer.line(f"{name}_like = {name}")
             writer.line(f"{name} = {name}.flatten(0, 1)")
             writer.line(f"{name}_list = []")
+            self.released |= {f"{name}_list", f"{name}_blocks"}
         keeps = {node: self.namer.fresh(f"kept_{self.namer.preferred.get(node, 'value')}") for node in kept}
         for name in keeps.values():
             writer.line(f"{name} = []")
+            self.released.add(name)
         for name in loop.accumulated:
             writer.line(f"{name} = 0.0")
         ordered = [node for node in self.nodes if node in self.inside]
@@ -345,6 +351,7 @@ class TorchEmitter:
         for node in sliced:
             name = self.batch[node]
             writer.line(f"{name}_each = blocks.each({name}, count, {like})")
+            self.released |= {name, f"{name}_each"}
         order = "reversed(range(count))" if loop.reverse else "range(count)"
         writer.push(f"for block in {order}:")
         for carry in loop.sequential:
@@ -353,9 +360,7 @@ class TorchEmitter:
             inner[carry.leaf] = name
         for node in outer:
             inner[node] = self._value(node)
-        for node in sliced:
-            inner[node] = self.namer.fresh(f"{self.batch[node]}_n")
-            writer.line(f"{inner[node]} = {self.batch[node]}_each[block]")
+        inner |= {node: f"{self.batch[node]}_each[block]" for node in sliced}
         self._statements(ordered, inner)
         for node, name in keeps.items():
             writer.line(f"{name}.append({inner[node]})")
@@ -377,6 +382,7 @@ class TorchEmitter:
             writer.line(f"{name}_blocks = blocks.stack({name}_list{backwards}, {name}_like)")
         for node, name in keeps.items():
             self.batch[node] = self.namer.name(node, f"{name}_all")
+            self.released.add(self.batch[node])
             writer.line(f"{self.batch[node]} = blocks.stack({name}{backwards}, {like})")
 
 
