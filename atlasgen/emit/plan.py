@@ -385,12 +385,15 @@ class Planner:
             groups = {"_q": ["d_q"], "_k": ["d_k", halo[0]], "_v": ["d_v", halo[1]]}
         if self.structure.pieces == 2:
             groups = {"_q": ["d_q"], "_kv": ["d_k", "d_v", *halo]}
-        if self.structure.pieces == 4 and self.program.block is not None:
+        if self.structure.pieces == 4:
             carried = self._carried(stores)
+            # Without predictions there are few products: one kernel makes all gradients of weights.
+            together = (("s",),) if self.program.block is not None else (("s",), ("r",), ())
             weights = [store.target for store in stores if store.axes == ("r", "s")]
-            weights += [target for target, axes in carried.items() if axes == ("s",)]
+            weights += [target for target, axes in carried.items() if axes in together]
             groups = {"_v": ["d_v", ERROR_GRADIENT], "_q": ["d_q"], "_k": ["d_k"], "_halo": halo}
-            groups |= {"_weights": weights, "_carried": [name for name in carried if name not in weights]}
+            rest = [name for name in carried if name not in weights and self.program.block is not None]
+            groups |= {"_weights": weights, "_carried": rest}
             stores = [*stores, *self._error_gradient(stores)]
         chosen = {
             suffix: [store for store in stores if store.target in targets]
@@ -436,10 +439,12 @@ class Planner:
         _, late, cut = self._split_gates()
         loaded = {**{node: name for node, name in self.buffers.items()}, **cut}
         groups: dict[str, list[Store]] = {"gates_gradient": []}
+        apart = {"d_gamma": "_window", "d_log_theta": "_momentum"} if self.structure.pieces == 4 else {}
+        if apart and any(store.target.startswith("d_log_theta") for store in late):
+            apart["d_lr"] = "_rate"
         for store in late:
-            apart = self.structure.pieces == 4 and store.target.startswith(("d_gamma", "d_log_theta"))
-            suffix = "" if not apart else "_window" if store.target.startswith("d_gamma") else "_momentum"
-            groups.setdefault(f"gates_gradient{suffix}", []).append(store)
+            suffixes = [suffix for start, suffix in apart.items() if store.target.startswith(start)]
+            groups.setdefault("".join(["gates_gradient", *suffixes]), []).append(store)
         kernels = []
         for name, stores in groups.items():
             doc = "Gradients of one block's gates, from those of decays and weights: "
