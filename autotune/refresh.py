@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 import triton
 
@@ -33,8 +34,8 @@ from atlasgen.spec.rule import MemoryRule
 TARGETS = ("sm_80", "sm_90", "sm_100", "gfx942")
 SIZES = (64, 128)
 DTYPES = ("bfloat16", "float32")
-# Rules without results of their own get this one's tiles: it has every part that a rule can have.
-MODEL_RULE = "omeganet_linear"
+# Rules without results of their own get these rules' tiles, kernel by kernel; the first that has it gives it.
+MODEL_RULES = ("omeganet_linear", "titans_linear", "linear_attention")
 
 
 @dataclass(frozen=True)
@@ -96,10 +97,33 @@ def refresh_rule(
     return said
 
 
+def _path(slot: Slot, name: str) -> Path:
+    return shipped_folder() / slot.target / f"{name}.json"
+
+
 def _entry_of(rule: MemoryRule, slot: Slot) -> Entry | None:
-    entries = read_file(shipped_folder() / slot.target / f"{rule.name}.json")
+    return _find(slot, rule.name)
+
+
+def _find(slot: Slot, name: str) -> Entry | None:
     wanted = (slot.dtype, slot.size, slot.size)
-    return next((entry for entry in entries if entry.slot == wanted), None)
+    return next((entry for entry in read_file(_path(slot, name)) if entry.slot == wanted), None)
+
+
+def write_defaults(slot: Slot) -> None:
+    """The tiles of rules without results of their own, from the entries of the model rules."""
+    models = [entry for name in MODEL_RULES if (entry := _find(slot, name)) is not None]
+    if not models:
+        return
+    kernels: dict[str, KernelTiles] = {}
+    for entry in models:
+        own = Configuration.from_table(entry.configuration).tiles.kernels
+        kernels = {**own, **kernels}
+    table = Configuration(DEFAULT.structure, Tiles(kernels)).to_table()
+    shared = max(entry.shared_bytes for entry in models)
+    evidence = {"taken from": list(MODEL_RULES)}
+    entry = replace(models[0], source="", shared_bytes=shared, configuration=table, evidence=evidence)
+    write_entries(_path(slot, DEFAULTS), DEFAULTS, slot.target, [entry])
 
 
 def _write(rule: MemoryRule, slot: Slot, fits: list[KernelFit], objective: str) -> str:
@@ -117,8 +141,7 @@ def _write(rule: MemoryRule, slot: Slot, fits: list[KernelFit], objective: str) 
     if proof.problem is not None:
         return f"{label}: not written, {proof.problem}"
     entry = make_entry(rule, configuration, slot.dtype, (slot.size, slot.size), evaluations, objective, proof)
-    for name in (rule.name, DEFAULTS) if rule.name == MODEL_RULE else (rule.name,):
-        write_entries(shipped_folder() / slot.target / f"{name}.json", name, slot.target, [entry])
+    write_entries(_path(slot, rule.name), rule.name, slot.target, [entry])
     spilled = [f"{name} {e.spill_bytes} bytes" for name, e in evaluations.items() if e.spill_bytes]
     return f"{label}: {'spills: ' + ', '.join(spilled) if spilled else 'no spills'}"
 
@@ -143,6 +166,8 @@ def main() -> None:
     for name in names:
         for sentence in refresh_rule(load_rule(name), slots, objective, chosen.force):
             print(sentence, flush=True)
+    for slot in slots:
+        write_defaults(slot)
 
 
 if __name__ == "__main__":
