@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 RESET = -80.0  # log decays below this forget everything: exp(-80) is 2e-35
+MILD = 60.0  # exponentials of sums below this, and their inverses, are far from float32's limits
 
 
 def positions(rows: int, halo: int, merged: bool) -> tuple[range, range]:
@@ -108,13 +109,15 @@ def cumsum(x: Tensor, axis: int, reverse: bool, exclusive: bool) -> Tensor:
 class Running(NamedTuple):
     """Running sums of log decays, and of the resets left out of them (None: there are none).
 
-    A reset is a log decay below RESET: a product over a range with one in it is zero.
+    A reset is a log decay below RESET: a product over a range with one in it is zero. mild: no sum of a
+    block's log decays is as large as MILD, as far as that could be seen without waiting for a device.
     """
 
     total: Tensor
     resets: Tensor | None
     clean: Tensor
     flags: Tensor | None
+    mild: bool
 
     def before(self) -> tuple[Tensor, Tensor | None]:
         """The sums without each row's own entry."""
@@ -126,10 +129,11 @@ def running(log: Tensor) -> Running:
     """Sums along the last axis [.., C]."""
     reset = log < RESET
     if log.device.type == "cpu" and not reset.any():  # elsewhere a look at the data would wait for it
-        return Running(torch.cumsum(log, -1), None, log, None)
+        total = torch.cumsum(log, -1)
+        return Running(total, None, log, None, bool((total.abs() < MILD).all()))
     clean = torch.where(reset, torch.zeros_like(log), log)
     flags = reset.to(log.dtype)
-    return Running(torch.cumsum(clean, -1), torch.cumsum(flags, -1), clean, flags)
+    return Running(torch.cumsum(clean, -1), torch.cumsum(flags, -1), clean, flags, False)
 
 
 @lru_cache(maxsize=32)
@@ -143,6 +147,10 @@ def decay(log: Running, exclusive: bool) -> Tensor:
     """[.., C] -> [.., C, C]: the product of decays over s < r <= t (r < t if exclusive), lower triangle."""
     total, resets = log.total, log.resets
     until, seen = log.before() if exclusive else (total, resets)
+    if log.mild:  # two exponentials of rows instead of one of the matrix: the same digits
+        value = torch.exp(until)[..., :, None] * torch.exp(-total)[..., None, :]
+        row = range(total.shape[-1])
+        return value.mul_(band(row, row, 1 if exclusive else 0, None, total))
     exponent = until[..., :, None] - total[..., None, :]
     exponent += _above(total.shape[-1], 0 if exclusive else 1, total.dtype, total.device)
     if resets is not None and seen is not None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 from torch import Tensor
@@ -153,16 +154,26 @@ class Rows:
         return torch.arange(-self.halo, self.count * self.rows, device=device)[None]
 
     def live(self, like: Tensor) -> Tensor:
-        """[B or 1, 1, N, C]: 1 where a row of a block holds a token of the call."""
-        token = self._token(like.device)[:, self.halo :]
-        flags = (token >= 0) & (token < self._end(like.device))
-        return flags.unflatten(1, (self.count, self.rows))[:, None].to(like.dtype)
+        """[B or 1, 1, N, C]: 1 where a row of a block holds a token of the call. Read only."""
+        if self.source is None and self.length is None:
+            return _flags(self, "live", like.dtype, like.device)
+        return self._live(like.dtype, like.device)
 
     def exists(self, like: Tensor, segment: str) -> Tensor:
-        """[B or 1, 1, N, rows]: 1 where a row of the segment holds a token of the sequence."""
-        token = self._token(like.device)
+        """[B or 1, 1, N, rows]: 1 where a row of the segment holds a token of the sequence. Read only."""
+        if self.source is None and self.length is None:
+            return _flags(self, segment, like.dtype, like.device)
+        return self._exists(segment, like.dtype, like.device)
+
+    def _live(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        token = self._token(device)[:, self.halo :]
+        flags = (token >= 0) & (token < self._end(device))
+        return flags.unflatten(1, (self.count, self.rows))[:, None].to(dtype)
+
+    def _exists(self, segment: str, dtype: torch.dtype, device: torch.device) -> Tensor:
+        token = self._token(device)
         first = 0 if self.first is None else -self.first[:, None]
-        flags = ((token >= first) & (token < self._end(like.device))).to(like.dtype)
+        flags = ((token >= first) & (token < self._end(device))).to(dtype)
         start = self.halo if segment == "block" else 0
         size = {"block": self.rows, "halo": self.halo, "sources": self.halo + self.rows}[segment]
         return flags[:, start:].unfold(1, size, self.rows)[:, None, : self.count].contiguous()
@@ -176,3 +187,26 @@ class Rows:
             return x
         keep = torch.arange(self.tokens, device=x.device)[None] < self.length[:, None]
         return torch.where(keep.reshape(*keep.shape, *[1] * (x.ndim - 2)), x, torch.zeros_like(x))
+
+
+def _flags(rows: Rows, segment: str, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Flags that depend on the layout's sizes alone."""
+    return _flags_of_sizes(rows.tokens, rows.count, rows.rows, rows.halo, rows.held, segment, dtype, device)
+
+
+@lru_cache(maxsize=64)
+def _flags_of_sizes(
+    tokens: int,
+    count: int,
+    rows: int,
+    halo: int,
+    held: int,
+    segment: str,
+    dtype: torch.dtype,
+    device: torch.device,
+) -> Tensor:
+    with torch.inference_mode(False):
+        layout = Rows(tokens, count, rows, halo, held, None, None, None, torch.empty(0))
+        if segment == "live":
+            return layout._live(dtype, device)
+        return layout._exists(segment, dtype, device)
