@@ -123,19 +123,29 @@ def call_of(
     return Call(arguments)
 
 
-def error(found: Tensor, expected: Tensor) -> float:
-    """rms(found - expected) / rms(expected); an rms below 1e-9 counts as that, it is rounding."""
+def rms(tensor: Tensor) -> float:
+    """Root of the mean square, 0 for no entries."""
+    return float(tensor.detach().double().norm()) / max(tensor.numel(), 1) ** 0.5
+
+
+def error(found: Tensor, expected: Tensor, neighbours: float = 0.0) -> float:
+    """rms(found - expected) / rms(expected); an rms below 1e-9 counts as that, it is rounding.
+
+    neighbours: the largest rms of the tensors beside it. A reference below 1e-12 of them is terms that
+    cancel in float64, as is the gradient of a window's only gate; the size of those terms stands in for it.
+    """
     assert found.shape == expected.shape
     difference = (found.detach().double() - expected.detach().double()).norm()
-    scale = max(float(expected.detach().double().norm()), 1e-9 * found.numel() ** 0.5)
+    size = rms(expected)
+    scale = max(neighbours if size <= 1e-12 * neighbours else size, 1e-9) * found.numel() ** 0.5
     return float(difference) / scale if found.numel() else 0.0
 
 
-def close(found: Any, expected: Any, bar: float = 1e-5) -> None:
-    """Asserts that two tensors, or two states, agree to the bar of float32."""
+def close(found: Any, expected: Any, bar: float = 1e-5, neighbours: float = 0.0) -> None:
+    """Asserts that two tensors, or two states, agree to the bar of float32; neighbours as in `error`."""
     if isinstance(found, Tensor):
         assert torch.isfinite(found).all()
-        assert error(found, expected) <= bar
+        assert error(found, expected, neighbours) <= bar
         return
     expected = expected.tensors() if hasattr(expected, "tensors") else flat(expected)
     found = found.tensors()
