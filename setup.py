@@ -17,6 +17,5 @@ def mapped_packages(folder: str) -> list[str]:
 setup(
     packages=find_packages(include=["atlasgen", "atlasgen.*"])
     + [name for folder in MAPPED_FOLDERS for name in mapped_packages(folder)],
-    package_dir={"atlasgen": "atlasgen"}
-    | {f"atlasgen.{folder}": folder for folder in MAPPED_FOLDERS},
+    package_dir={"atlasgen": "atlasgen"} | {f"atlasgen.{folder}": folder for folder in MAPPED_FOLDERS},
 )

@@ -89,9 +89,7 @@ class CompileError(AtlasgenError):
     is accepted: TOML text or the name of a shipped spec).
     """
 
-    def __init__(
-        self, field: str, value: Any, reason: str, nearest: str, *, rule: str | None = None
-    ) -> None:
+    def __init__(self, field: str, value: Any, reason: str, nearest: str, *, rule: str | None = None) -> None:
         self.field, self.value, self.reason, self.nearest = field, value, reason, nearest
         self.rule = rule
         where = f"rule {rule}: " if rule else ""

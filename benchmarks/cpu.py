@@ -8,6 +8,10 @@ Sections: `operator` (omeganet_linear against a plain torch dual form under torc
 (MemoryLayer against titans-pytorch's NeuralMemory, if it is installed), `length` (time per token of a long
 sequence against a short one), `memory` (peak memory against the length), `decode` (one-token calls).
 
+`layer` also runs the layer's matrix products with weights alone: no layer with these projections is faster.
+`--clock process` counts processor time instead of elapsed time: on a shared machine with `--threads 1` the
+figures hold still.
+
 Contenders take turns, so that a busy machine slows all of them; a ratio is the median over rounds of the
 ratio within a round, and the ratio of the fastest runs stands beside it.
 """
@@ -36,6 +40,8 @@ import atlasgen
 BATCH, HEADS, SIZE, WINDOW, BLOCK = 1, 4, 64, 16, 64
 RULE = "omeganet_linear"
 Run = Callable[[], Any]
+CLOCKS = {"wall": time.perf_counter, "process": time.process_time}
+clock = "wall"  # which of them; set by the command line
 
 
 def plain_dual_form(q: Tensor, k: Tensor, v: Tensor, lr: Tensor, log_alpha: Tensor, gamma: Tensor) -> Tensor:
@@ -114,10 +120,10 @@ def interleaved(runs: dict[str, Run], rounds: int) -> dict[str, list[float]]:
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     for turn in range(rounds + 2):
         for name, run in runs.items():
-            start = time.perf_counter()
+            start = CLOCKS[clock]()
             run()
             if turn >= 2:
-                seconds[name].append(time.perf_counter() - start)
+                seconds[name].append(CLOCKS[clock]() - start)
     return seconds
 
 
@@ -159,6 +165,17 @@ def operator_section(quick: bool) -> dict[str, Any]:
     return {**found, "both": compared("forward + backward", "atlasgen", runs, rounds)}
 
 
+class Projections(torch.nn.Module):
+    """Linears of one input, side by side: what a layer costs at least."""
+
+    def __init__(self, linears: list[torch.nn.Linear]) -> None:
+        super().__init__()
+        self.linears = torch.nn.ModuleList(linears)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.cat([linear(x) for linear in self.linears], dim=-1)
+
+
 def layer_section(quick: bool) -> dict[str, Any]:
     """MemoryLayer, projections included, against NeuralMemory with a matrix memory at the same sizes."""
     try:
@@ -178,8 +195,11 @@ def layer_section(quick: bool) -> dict[str, Any]:
         memory = MemoryMLP(SIZE, depth=1)
         return NeuralMemory(hidden, chunk_size=BLOCK, dim_head=SIZE, heads=HEADS, model=memory, **options)
 
+    assert ours.output_gate is not None
+    projections = [ours.projection, ours.output_gate, ours.output]
     modules = {
         "MemoryLayer": ours,
+        "its projections alone": Projections(projections),
         "NeuralMemory": peer(),
         "NeuralMemory without momentum": peer(momentum=False),
     }
@@ -296,6 +316,7 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     parser.add_argument("sections", nargs="*", help=f"which of {', '.join(SECTIONS)}; all by default")
     parser.add_argument("--quick", action="store_true", help="tiny shapes, few rounds")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="elapsed or processor time")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
     parser.add_argument("--peak", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
@@ -303,12 +324,14 @@ def main(arguments: list[str] | None = None) -> dict[str, Any]:
     if unknown:
         parser.error(f"no section {', '.join(sorted(unknown))}; there are {', '.join(SECTIONS)}")
     torch.set_num_threads(options.threads)
+    global clock
+    clock = options.clock
     if options.peak is not None:
         peak(options.peak)
         return {}
     print(
         f"{RULE}, float32, B={BATCH} H={HEADS} K=V={SIZE}, window {WINDOW}, block {BLOCK}, {options.threads} "
-        f"threads; torch {torch.__version__}, titans-pytorch {_version('titans-pytorch')}, "
+        f"threads, {clock} time; torch {torch.__version__}, titans-pytorch {_version('titans-pytorch')}, "
         f"python {platform.python_version()}, {platform.machine()}"
     )
     found = {}

@@ -23,9 +23,7 @@ if UNDER_XDIST:
     torch.set_num_threads(1)
 
 # "ci" draws the same examples in every run; "explore" looks for new ones.
-hypothesis.settings.register_profile(
-    "ci", derandomize=True, deadline=None, print_blob=True, database=None
-)
+hypothesis.settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True, database=None)
 hypothesis.settings.register_profile("explore", deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 

@@ -21,7 +21,7 @@ def tune(
     ] = "modelled",
     trials: Annotated[int | None, typer.Option(help="points to try; small spaces are tried whole")] = None,
 ) -> None:
-    """Search the tile sizes of a rule's kernels and store the result under autotune/."""
+    """Search the tile sizes of a rule's kernels and store the result where look-ups find it."""
     run = part("atlasgen.autotune.cli", "tune", "Tuning")
     key, separator, value = shape.partition(",")
     if not (separator and key.strip().isdigit() and value.strip().isdigit()):

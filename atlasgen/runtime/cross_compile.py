@@ -70,9 +70,7 @@ class Job:
         """Equal for jobs that compile to the same code: the source's bytes count, not its path."""
         content = dataclasses.asdict(self)
         # 1, 1.0 and True compile to different code and must not share a key.
-        content["constants"] = {
-            name: [type(value).__name__, value] for name, value in self.constants.items()
-        }
+        content["constants"] = {name: [type(value).__name__, value] for name, value in self.constants.items()}
         content["versions"] = [_CACHE_VERSION, triton.__version__]
         return cache_key(content)
 

@@ -179,15 +179,11 @@ def _reduce_in_float32(original: Callable[..., Any]) -> Callable[..., Any]:
         if not isinstance(operands, tuple):
             return method(self, (operands,))[0]
         wide = tuple(
-            _retyped(operand, _widened(operand.handle))
-            if _holds_bfloat16(operand.handle)
-            else operand
+            _retyped(operand, _widened(operand.handle)) if _holds_bfloat16(operand.handle) else operand
             for operand in operands
         )
         return tuple(
-            _retyped(result, _narrowed(result.handle))
-            if _holds_bfloat16(operand.handle)
-            else result
+            _retyped(result, _narrowed(result.handle)) if _holds_bfloat16(operand.handle) else result
             for operand, result in zip(operands, original(self, wide), strict=False)
         )
 

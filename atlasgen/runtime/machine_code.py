@@ -70,9 +70,7 @@ def read_amdgcn(text: str) -> dict[str, int]:
         "registers": _amd_field(text, "vgpr_count"),
         "spill_bytes": 4 * _amd_field(text, "vgpr_spill_count"),
         "spill_instructions": matching("scratch_load", "scratch_store"),
-        "tensor_core_instructions": sum(
-            number for name, number in counts.items() if _AMD_TENSOR.match(name)
-        ),
+        "tensor_core_instructions": sum(number for name, number in counts.items() if _AMD_TENSOR.match(name)),
         "global_loads": matching("global_load", "buffer_load"),
         "global_stores": matching("global_store", "buffer_store"),
         "fma": sum(number for name, number in counts.items() if _AMD_FMA.match(name)),

@@ -10,11 +10,10 @@ import triton.language as tl
 from torch import Tensor
 
 from atlasgen.emit.plan import Kernel
-from atlasgen.emit.triton_module import emit_module
 from atlasgen.errors import CompileError
 from atlasgen.ir.program import Carry
 from atlasgen.runtime import halo, interpreter
-from atlasgen.runtime.configuration import Configuration, choose
+from atlasgen.runtime.configuration import Configuration, choose, emitted_module
 from atlasgen.runtime.executable import SavedShapes
 from atlasgen.runtime.launch import CallSizes, Launcher, allocate, padded
 from atlasgen.runtime.rows import block_count
@@ -61,7 +60,7 @@ class TritonProgram:
         if chosen is None:
             chosen = choose(self.rule, v.device, v.dtype, key, v.shape[-1])
         if chosen not in self._launchers:
-            emitted = emit_module(self.scheduled, chosen.structure)
+            emitted = emitted_module(self.rule, chosen.structure)
             name = f"{self.rule.name}_{chosen.structure.label}"
             self._launchers[chosen] = Launcher(emitted, name, chosen.tiles)
         return self._launchers[chosen]

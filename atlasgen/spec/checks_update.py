@@ -73,8 +73,7 @@ def _check_term_inputs(rule: MemoryRule, term: LossTerm, field: str) -> None:
                 rule,
                 f"{field}.target",
                 term.target,
-                f'the residual ("{rule.memory.residual}") and the target v - k both subtract the '
-                "key",
+                f'the residual ("{rule.memory.residual}") and the target v - k both subtract the key',
                 suggestion='Keep one of them: target = "v", or memory.residual = "none"',
             )
     elif term.target not in ("v", "0"):
@@ -103,8 +102,7 @@ def check_inputs(rule: MemoryRule) -> None:
                 field,
                 item.name,
                 "this input is declared but nothing in the rule uses it",
-                suggestion="Name it in a loss term (key, target, write, lr, delta, expression), "
-                "or remove it",
+                suggestion="Name it in a loss term (key, target, write, lr, delta, expression), or remove it",
             )
         if item.shape == "pair" and rule.window.length == "all":
             refuse(rule, field, "pair", "a window of all tokens has no fixed number of ages")

@@ -65,8 +65,7 @@ def to_rule(content: model.RuleFile, source: str | None) -> MemoryRule:
         weights=tuple(_weight(name, item) for name, item in content.weights.items()),
         gradient=Gradient(**content.gradient.model_dump()),
         inputs=tuple(
-            Input(name=name, shape=item.shape, range=item.range)
-            for name, item in content.inputs.items()
+            Input(name=name, shape=item.shape, range=item.range) for name, item in content.inputs.items()
         ),
         layer=_layer(content.layer),
         source=source,
@@ -185,8 +184,7 @@ def to_table(rule: MemoryRule) -> dict[str, Any]:
         "weights": {item.name: _weight_table(item) for item in rule.weights},
         "gradient": _plain(rule.gradient, Gradient()),
         "inputs": {
-            item.name: _plain(item, Input(item.name, "token")) | {"shape": item.shape}
-            for item in rule.inputs
+            item.name: _plain(item, Input(item.name, "token")) | {"shape": item.shape} for item in rule.inputs
         },
         "layer": _layer_table(rule.layer),
     }

@@ -39,9 +39,7 @@ def keeps_size(rule: MemoryRule) -> bool:
     return features.kind != "exp" and (features.kind != "poly" or features.basis == "powers")
 
 
-def check_input(
-    rule: MemoryRule, field: str, name: str, shapes: tuple[str, ...], *words: str
-) -> None:
+def check_input(rule: MemoryRule, field: str, name: str, shapes: tuple[str, ...], *words: str) -> None:
     """Refuse `name` unless the rule declares an input of that name and one of these shapes."""
     item = rule.input_named(name)
     if item is None:
@@ -52,8 +50,7 @@ def check_input(
             name,
             "neither a word of this field nor an input of the rule",
             allowed=names or ["the name of an input"],
-            suggestion=near_miss(name, names)
-            or f'Declare it: inputs = {{ {name[:20]} = "{shapes[0]}" }}',
+            suggestion=near_miss(name, names) or f'Declare it: inputs = {{ {name[:20]} = "{shapes[0]}" }}',
         )
     elif item.shape not in shapes:
         refuse(rule, f"inputs.{name}", item.shape, f"{field} needs another shape", allowed=shapes)

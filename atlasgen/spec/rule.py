@@ -14,9 +14,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-GateKind = Literal[
-    "none", "constant", "head", "token", "channel", "key", "value", "pair", "position", "zero"
-]
+GateKind = Literal["none", "constant", "head", "token", "channel", "key", "value", "pair", "position", "zero"]
 
 
 @dataclass(frozen=True)
@@ -74,9 +72,7 @@ class Memory:
 class Features:
     """The feature map phi. `expression` (kind "expr") is in x, elementwise."""
 
-    kind: Literal[
-        "identity", "relu", "silu", "elu1", "l2norm", "softmax", "poly", "exp", "expr"
-    ] = "identity"
+    kind: Literal["identity", "relu", "silu", "elu1", "l2norm", "softmax", "poly", "exp", "expr"] = "identity"
     degree: int = 2
     basis: Literal["symmetric", "kronecker", "powers", "projected"] = "symmetric"
     out_dim: int | None = None
