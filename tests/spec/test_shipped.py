@@ -59,7 +59,7 @@ def _largest(name: str, gate: str) -> float:
     return next(item.max or 1.0 for item in load_rule(name).layer.gates if item.name == gate)
 
 
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", sorted(WANTED))
 def test_the_largest_step_of_a_layer_is_stable(name: str) -> None:
     rule = load_rule(name)
     if not rule.depends_on_memory:
@@ -73,7 +73,7 @@ def test_the_largest_step_of_a_layer_is_stable(name: str) -> None:
     assert gain < 1
 
 
-@pytest.mark.parametrize("name", WANTED)
+@pytest.mark.parametrize("name", sorted(WANTED))
 def test_horizons_start_between_10_and_1000_tokens(name: str) -> None:
     for item in load_rule(name).layer.gates:
         if item.name == "alpha":
