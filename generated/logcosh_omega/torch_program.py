@@ -34,16 +34,20 @@ def forward(
     block = None  # all blocks at once
     value = blocks.expand_age(gamma, row, row, True) * live[..., :, None]
     value_2 = value * exists[..., None, :]
+    del value
     value_3 = blocks.expand_age(gamma, row, halo_row, True) * live[..., :, None]
     value_4 = value_3 * exists_halo[..., None, :]
+    del value_3
     total = (value_4 * blocks.band(row, halo_row, 0, 7, like)).sum(-1)
     combined = (value_2 * blocks.band(row, row, 0, 7, like)).sum(-1) + total
     # 1 / sum over the window of gamma
     window_mean = blocks.where(combined != 0.0, 1.0 / combined, 0.0)
     # Gamma: window gates by reader and source
     window_2 = value_2 * window_mean[..., :, None] * blocks.band(row, row, 0, 7, like)
+    del value_2
     # Gamma: window gates by reader and source
     window_halo = value_4 * window_mean[..., :, None] * blocks.band(row, halo_row, 0, 7, like)
+    del value_4
     log_alpha_sums = blocks.running(log_alpha)
     # a_C: decay of the memory over the block
     kept = blocks.decay_whole(log_alpha_sums)
@@ -67,33 +71,28 @@ def forward(
     k_halo_each = blocks.each(k_halo, count, memory_like)
     v_halo_each = blocks.each(v_halo, count, memory_like)
     kept_each = blocks.each(kept, count, memory_like)
+    del kept
     value_6_each = blocks.each(value_6, count, memory_like)
+    del value_6
     value_7_each = blocks.each(value_7, count, memory_like)
+    del value_7
     for block in range(count):
         memory_list.append(memory)
-        k_n = k_each[block]
-        anchor_n = anchor_each[block]
-        v_n = v_each[block]
-        k_halo_n = k_halo_each[block]
-        v_halo_n = v_halo_each[block]
-        kept_n = kept_each[block]
-        value_6_n = value_6_each[block]
-        value_7_n = value_7_each[block]
         # M*: the memory at the last border
-        anchor_point = blocks.at_start(anchor_n, memory, resumed, block)
+        anchor_point = blocks.at_start(anchor_each[block], memory, resumed, block)
         # pred = phi(k) M*
-        predictions = torch.matmul(k_n, anchor_point)
+        predictions = torch.matmul(k_each[block], anchor_point)
         # E = dl/dpred at the block's M*
-        errors = torch.tanh(predictions - v_n)
+        errors = torch.tanh(predictions - v_each[block])
         # pred = phi(k) M*
-        predictions_halo = torch.matmul(k_halo_n, anchor_point)
+        predictions_halo = torch.matmul(k_halo_each[block], anchor_point)
         # E = dl/dpred at the block's M*
-        errors_halo = torch.tanh(predictions_halo - v_halo_n)
-        value_8 = memory * kept_n[..., None, None]
+        errors_halo = torch.tanh(predictions_halo - v_halo_each[block])
+        value_8 = memory * kept_each[block][..., None, None]
         # M at the end
         memory_next = torch.baddbmm(
-            torch.baddbmm(value_8, value_6_n.mT, errors, alpha=-1),
-            value_7_n.mT,
+            torch.baddbmm(value_8, value_6_each[block].mT, errors, alpha=-1),
+            value_7_each[block].mT,
             errors_halo,
             alpha=-1,
         )
@@ -102,13 +101,20 @@ def forward(
         kept_predictions_halo.append(predictions_halo)
         kept_errors_halo.append(errors_halo)
         memory = memory_next
+    del anchor_each, k_each, k_halo_each, kept_each, v_each, v_halo_each, value_6_each
+    del value_7_each
     block = None
     memory_final = memory.unflatten(0, memory_like.shape[:2])
     memory_blocks = blocks.stack(memory_list, memory_like)
+    del memory_list
     predictions_2 = blocks.stack(kept_predictions, memory_like)
+    del kept_predictions
     errors_2 = blocks.stack(kept_errors, memory_like)
+    del kept_errors
     predictions_halo_2 = blocks.stack(kept_predictions_halo, memory_like)
+    del kept_predictions_halo
     errors_halo_2 = blocks.stack(kept_errors_halo, memory_like)
+    del kept_errors_halo
     product = torch.matmul(q, memory_blocks)
     # a: decay of the memory since the block's start
     read_decay = blocks.decay_from_start(log_alpha_sums, False)
@@ -118,12 +124,14 @@ def forward(
     value_9 = decay * lr[..., None, :]
     # P: source weights by read
     weights = torch.matmul(value_9, window_2)
+    del window_2
     # (Q X^T) * P
     attention = scores * weights
     # Q X^T
     scores_halo = torch.matmul(q, k_halo.mT)
     # P: source weights by read
     weights_halo = torch.matmul(value_9, window_halo)
+    del value_9, window_halo
     # (Q X^T) * P
     attention_halo = scores_halo * weights_halo
     value_10 = product * read_decay[..., :, None]
@@ -134,6 +142,7 @@ def forward(
         errors_halo_2,
         -1,
     )
+    del attention, attention_halo, errors_2, errors_halo_2, value_10
     # M*: the memory at the last border
     anchor_point_2 = blocks.at_start(anchor, memory_blocks, resumed, block)
     return {
@@ -196,8 +205,10 @@ def backward(
     value_2 = until_end * lr
     value_3 = blocks.expand_age(gamma, row, row, True) * live[..., :, None]
     value_4 = value_3 * exists[..., None, :]
+    del value_3
     value_5 = blocks.expand_age(gamma, row, halo_row, True) * live[..., :, None]
     value_6 = value_5 * exists_halo[..., None, :]
+    del value_5
     total = (value_6 * blocks.band(row, halo_row, 0, 7, like)).sum(-1)
     combined = (value_4 * blocks.band(row, row, 0, 7, like)).sum(-1) + total
     # 1 / sum over the window of gamma
@@ -210,6 +221,7 @@ def backward(
     # (Q X^T) * P
     attention = saved_1 * saved_3
     product = torch.matmul(attention.mT, d_y)
+    del attention
     value_8 = 1.0 - torch.tanh(saved_4 - v) * torch.tanh(saved_4 - v)
     # Gamma: window gates by reader and source
     window_halo = value_6 * window_mean[..., :, None] * blocks.band(row, halo_row, 0, 7, like)
@@ -219,6 +231,7 @@ def backward(
     # (Q X^T) * P
     attention_halo = saved_5 * saved_6
     product_2 = torch.matmul(attention_halo.mT, d_y)
+    del attention_halo
     value_10 = 1.0 - torch.tanh(saved_7 - v_halo) * torch.tanh(saved_7 - v_halo)
     # a_C: decay of the memory over the block
     kept = blocks.decay_whole(log_alpha_sums)
@@ -234,38 +247,41 @@ def backward(
     k_halo_each = blocks.each(k_halo, count, d_memory_next_like)
     k_each = blocks.each(k, count, d_memory_next_like)
     value_7_each = blocks.each(value_7, count, d_memory_next_like)
+    del value_7
     product_each = blocks.each(product, count, d_memory_next_like)
+    del product
     value_8_each = blocks.each(value_8, count, d_memory_next_like)
+    del value_8
     value_9_each = blocks.each(value_9, count, d_memory_next_like)
+    del value_9
     product_2_each = blocks.each(product_2, count, d_memory_next_like)
+    del product_2
     value_10_each = blocks.each(value_10, count, d_memory_next_like)
+    del value_10
     kept_each = blocks.each(kept, count, d_memory_next_like)
     d_anchor_each = blocks.each(d_anchor, count, d_memory_next_like)
     product_3_each = blocks.each(product_3, count, d_memory_next_like)
+    del product_3
     for block in reversed(range(count)):
         d_memory_next_list.append(d_memory_next)
-        k_halo_n = k_halo_each[block]
-        k_n = k_each[block]
-        value_7_n = value_7_each[block]
-        product_n = product_each[block]
-        value_8_n = value_8_each[block]
-        value_9_n = value_9_each[block]
-        product_2_n = product_2_each[block]
-        value_10_n = value_10_each[block]
-        kept_n = kept_each[block]
-        d_anchor_n = d_anchor_each[block]
-        product_3_n = product_3_each[block]
-        d_errors = torch.baddbmm(product_n, value_7_n, d_memory_next, beta=-1, alpha=-1)
-        d_predictions = d_errors * value_8_n
-        d_errors_halo = torch.baddbmm(product_2_n, value_9_n, d_memory_next, beta=-1, alpha=-1)
-        d_predictions_halo = d_errors_halo * value_10_n
+        d_errors = torch.baddbmm(product_each[block], value_7_each[block], d_memory_next, beta=-1, alpha=-1)
+        d_predictions = d_errors * value_8_each[block]
+        d_errors_halo = torch.baddbmm(
+            product_2_each[block],
+            value_9_each[block],
+            d_memory_next,
+            beta=-1,
+            alpha=-1,
+        )
+        d_predictions_halo = d_errors_halo * value_10_each[block]
         d_anchor_point = torch.baddbmm(
-            torch.baddbmm(d_anchor_n, k_halo_n.mT, d_predictions_halo),
-            k_n.mT,
+            torch.baddbmm(d_anchor_each[block], k_halo_each[block].mT, d_predictions_halo),
+            k_each[block].mT,
             d_predictions,
         )
         at_border = blocks.when_start(d_anchor_point, False, resumed, block)
-        combined_2 = d_memory_next * kept_n[..., None, None] + at_border + product_3_n
+        value_11 = d_memory_next * kept_each[block][..., None, None]
+        combined_2 = value_11 + at_border + product_3_each[block]
         at_border_2 = blocks.when_start(d_anchor_point, True, resumed, block)
         kept_d_errors.append(d_errors)
         kept_d_predictions.append(d_predictions)
@@ -273,75 +289,117 @@ def backward(
         kept_d_predictions_halo.append(d_predictions_halo)
         sum_0 = sum_0 + at_border_2
         d_memory_next = combined_2
+    del d_anchor_each, k_each, k_halo_each, kept_each, product_2_each, product_3_each
+    del product_each, value_10_each, value_7_each, value_8_each, value_9_each
     block = None
     d_memory_next_final = d_memory_next.unflatten(0, d_memory_next_like.shape[:2])
     d_memory_next_blocks = blocks.stack(d_memory_next_list[::-1], d_memory_next_like)
+    del d_memory_next_list
     d_errors_2 = blocks.stack(kept_d_errors[::-1], d_memory_next_like)
+    del kept_d_errors
     d_predictions_2 = blocks.stack(kept_d_predictions[::-1], d_memory_next_like)
+    del kept_d_predictions
     d_errors_halo_2 = blocks.stack(kept_d_errors_halo[::-1], d_memory_next_like)
+    del kept_d_errors_halo
     d_predictions_halo_2 = blocks.stack(kept_d_predictions_halo[::-1], d_memory_next_like)
+    del kept_d_predictions_halo
     product_4 = torch.matmul(value, memory.mT)
+    del value
     # E = dl/dpred at the block's M*
     errors_halo = torch.tanh(saved_7 - v_halo)
     product_5 = torch.matmul(d_y, errors_halo.mT)
-    value_11 = product_5 * saved_6
+    value_12 = product_5 * saved_6
     # E = dl/dpred at the block's M*
     errors = torch.tanh(saved_4 - v)
     product_6 = torch.matmul(d_y, errors.mT)
-    value_12 = product_6 * saved_3
-    combined_3 = blocks.add_product(blocks.add_product(product_4, value_11, k_halo, -1), value_12, k, -1)
+    value_13 = product_6 * saved_3
+    combined_3 = blocks.add_product(blocks.add_product(product_4, value_12, k_halo, -1), value_13, k, -1)
+    del product_4
     d_read_decay = (d_y * saved_0).sum(-1)
     running = blocks.cumsum(d_read_decay * read_decay, -1, True, False)
     # M*: the memory at the last border
     anchor_point = blocks.at_start(anchor, memory, resumed, block)
     product_7 = torch.matmul(d_predictions_2, anchor_point.mT)
+    del d_predictions_2
     product_8 = torch.matmul(errors, d_memory_next_blocks.mT)
-    value_13 = product_8 * last_weights[..., :, None]
-    combined_4 = blocks.add_product(product_7 - value_13, value_12.mT, q, -1)
+    del errors
+    value_14 = product_8 * last_weights[..., :, None]
+    combined_4 = blocks.add_product(product_7 - value_14, value_13.mT, q, -1)
+    del product_7, value_13, value_14
     product_9 = torch.matmul(errors_halo, d_memory_next_blocks.mT)
+    del errors_halo
     total_2 = (product_9 * k_halo).sum(-1)
     product_10 = (total_2[..., None, :] * window_halo).sum(-1)
     total_3 = (product_8 * k).sum(-1)
+    del product_8
     product_11 = (total_3[..., None, :] * window_2).sum(-1)
     combined_5 = -product_10 - product_11
     running_2 = blocks.cumsum(combined_5 * lr * until_end, -1, False, True)
-    value_14 = product_5 * saved_5
-    product_12 = torch.matmul(value_14, window_halo.mT)
-    value_15 = product_6 * saved_1
-    product_13 = torch.matmul(value_15, window_2.mT)
-    value_16 = (-product_12 - product_13) * saved_2
-    banded = value_16 * lr[..., None, :] * blocks.band(row, row, 1, None, like)
+    value_15 = product_5 * saved_5
+    del product_5
+    product_12 = torch.matmul(value_15, window_halo.mT)
+    del window_halo
+    value_16 = product_6 * saved_1
+    del product_6
+    product_13 = torch.matmul(value_16, window_2.mT)
+    del window_2
+    value_17 = (-product_12 - product_13) * saved_2
+    del product_12, product_13
+    banded = value_17 * lr[..., None, :] * blocks.band(row, row, 1, None, like)
     banded_2 = blocks.cumsum(banded, -1, False, True) * blocks.band(row, row, 0, None, like)
+    del banded
     combined_6 = running_2 + banded_2.sum(-2)
-    combined_7 = combined_5 * until_end + value_16.sum(-2)
-    value_17 = saved_2 * lr[..., None, :]
-    product_14 = torch.matmul(value_17.mT, value_14)
+    del banded_2
+    combined_7 = combined_5 * until_end + value_17.sum(-2)
+    del value_17
+    value_18 = saved_2 * lr[..., None, :]
+    product_14 = torch.matmul(value_18.mT, value_15)
+    del value_15
     d_window_halo = -(total_2[..., None, :] * value_2[..., :, None]) - product_14
-    value_18 = d_window_halo * window_mean[..., :, None]
+    del product_14
+    value_19 = d_window_halo * window_mean[..., :, None]
     banded_3 = d_window_halo * value_6 * blocks.band(row, halo_row, 0, 7, like)
-    product_15 = torch.matmul(value_17.mT, value_15)
+    del d_window_halo, value_6
+    product_15 = torch.matmul(value_18.mT, value_16)
+    del value_16, value_18
     d_window = -(total_3[..., None, :] * value_2[..., :, None]) - product_15
+    del product_15
     total_4 = (d_window * value_4 * blocks.band(row, row, 0, 7, like)).sum(-1)
+    del value_4
     d_window_mean = banded_3.sum(-1) + total_4
-    value_19 = blocks.where(combined != 0.0, -(1.0 / (combined * combined)), 0.0)
-    value_20 = d_window_mean * value_19
-    banded_4 = value_20[..., :, None] * blocks.band(row, halo_row, 0, 7, like)
-    combined_8 = value_18 * blocks.band(row, halo_row, 0, 7, like) + banded_4
-    value_21 = combined_8 * exists_halo[..., None, :] * live[..., :, None]
+    del banded_3
+    value_20 = blocks.where(combined != 0.0, -(1.0 / (combined * combined)), 0.0)
+    value_21 = d_window_mean * value_20
+    banded_4 = value_21[..., :, None] * blocks.band(row, halo_row, 0, 7, like)
+    combined_8 = value_19 * blocks.band(row, halo_row, 0, 7, like) + banded_4
+    del banded_4, value_19
+    value_22 = combined_8 * exists_halo[..., None, :] * live[..., :, None]
+    del combined_8
     banded_5 = d_window * window_mean[..., :, None] * blocks.band(row, row, 0, 7, like)
-    combined_9 = banded_5 + value_20[..., :, None] * blocks.band(row, row, 0, 7, like)
-    value_22 = combined_9 * exists[..., None, :] * live[..., :, None]
-    collect_age = blocks.collect_age(value_21, row, halo_row, window)
-    combined_10 = collect_age + blocks.collect_age(value_22, row, row, window)
-    value_23 = torch.tanh(saved_4 - v) * torch.tanh(saved_4 - v) - 1.0
-    value_24 = d_errors_2 * value_23
+    del d_window
+    combined_9 = banded_5 + value_21[..., :, None] * blocks.band(row, row, 0, 7, like)
+    del banded_5
+    value_23 = combined_9 * exists[..., None, :] * live[..., :, None]
+    del combined_9
+    collect_age = blocks.collect_age(value_22, row, halo_row, window)
+    del value_22
+    combined_10 = collect_age + blocks.collect_age(value_23, row, row, window)
+    del collect_age, value_23
+    value_24 = torch.tanh(saved_4 - v) * torch.tanh(saved_4 - v) - 1.0
+    value_25 = d_errors_2 * value_24
+    del d_errors_2, value_24
     product_16 = torch.matmul(d_predictions_halo_2, anchor_point.mT)
-    value_25 = product_9 * last_weights_halo[..., :, None]
-    combined_11 = blocks.add_product(product_16 - value_25, value_11.mT, q, -1)
-    value_26 = torch.tanh(saved_7 - v_halo) * torch.tanh(saved_7 - v_halo) - 1.0
-    value_27 = d_errors_halo_2 * value_26
+    del anchor_point, d_predictions_halo_2
+    value_26 = product_9 * last_weights_halo[..., :, None]
+    del product_9
+    combined_11 = blocks.add_product(product_16 - value_26, value_12.mT, q, -1)
+    del product_16, value_12, value_26
+    value_27 = torch.tanh(saved_7 - v_halo) * torch.tanh(saved_7 - v_halo) - 1.0
+    value_28 = d_errors_halo_2 * value_27
+    del d_errors_halo_2, value_27
     d_kept = (d_memory_next_blocks * memory).sum(-2).sum(-1)
-    value_28 = d_kept * kept
+    value_29 = d_kept * kept
+    del kept
     return {
         "part_0": combined_3,
         "part_1": running,
@@ -349,10 +407,10 @@ def backward(
         "part_3": combined_6,
         "part_4": combined_7,
         "part_5": combined_10,
-        "part_6": value_24,
+        "part_6": value_25,
         "part_7": combined_11,
-        "part_8": value_27,
-        "part_9": value_28,
+        "part_8": value_28,
+        "part_9": value_29,
         "sum_0": sum_0,
         "d_memory": d_memory_next_final,
         "d_memory_blocks": d_memory_next_blocks,

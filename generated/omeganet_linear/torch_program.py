@@ -44,27 +44,27 @@ def forward(
     anchor_each = blocks.each(anchor, count, memory_like)
     v_sources_each = blocks.each(v_sources, count, memory_like)
     kept_each = blocks.each(kept, count, memory_like)
+    del kept
     value_each = blocks.each(value, count, memory_like)
+    del value
     for block in range(count):
         memory_list.append(memory)
-        k_sources_n = k_sources_each[block]
-        anchor_n = anchor_each[block]
-        v_sources_n = v_sources_each[block]
-        kept_n = kept_each[block]
-        value_n = value_each[block]
         # M*: the memory at the last border
-        anchor_point = blocks.at_start(anchor_n, memory, resumed, block)
+        anchor_point = blocks.at_start(anchor_each[block], memory, resumed, block)
         # E = dl/dpred at the block's M*
-        errors = torch.baddbmm(v_sources_n, k_sources_n, anchor_point, beta=-1)
-        value_2 = memory * kept_n[..., None, None]
+        errors = torch.baddbmm(v_sources_each[block], k_sources_each[block], anchor_point, beta=-1)
+        value_2 = memory * kept_each[block][..., None, None]
         # M at the end
-        memory_next = torch.baddbmm(value_2, value_n.mT, errors, alpha=-1)
+        memory_next = torch.baddbmm(value_2, value_each[block].mT, errors, alpha=-1)
         kept_errors.append(errors)
         memory = memory_next
+    del anchor_each, k_sources_each, kept_each, v_sources_each, value_each
     block = None
     memory_final = memory.unflatten(0, memory_like.shape[:2])
     memory_blocks = blocks.stack(memory_list, memory_like)
+    del memory_list
     errors_2 = blocks.stack(kept_errors, memory_like)
+    del kept_errors
     product_2 = torch.matmul(q, memory_blocks)
     # a: decay of the memory since the block's start
     read_decay = blocks.decay_from_start(log_alpha_sums, False)
@@ -77,6 +77,7 @@ def forward(
     value_3 = product_2 * read_decay[..., :, None]
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
     reads = blocks.add_product(value_3, attention, errors_2, -1)
+    del attention, value_3
     # M*: the memory at the last border
     anchor_point_2 = blocks.at_start(anchor, memory_blocks, resumed, block)
     return {
@@ -135,6 +136,7 @@ def backward(
     # (Q X^T) * P
     attention = value_4 * value_2[..., None, :]
     product_2 = torch.matmul(attention.mT, d_y)
+    del attention
     # a_C: decay of the memory over the block
     kept = blocks.decay_whole(log_alpha_sums)
     product_3 = torch.matmul(q.mT, value)
@@ -145,56 +147,70 @@ def backward(
     sum_0 = 0.0
     k_sources_each = blocks.each(k_sources, count, d_memory_next_like)
     value_3_each = blocks.each(value_3, count, d_memory_next_like)
+    del value_3
     product_2_each = blocks.each(product_2, count, d_memory_next_like)
+    del product_2
     kept_each = blocks.each(kept, count, d_memory_next_like)
     d_anchor_each = blocks.each(d_anchor, count, d_memory_next_like)
     product_3_each = blocks.each(product_3, count, d_memory_next_like)
+    del product_3
     for block in reversed(range(count)):
         d_memory_next_list.append(d_memory_next)
-        k_sources_n = k_sources_each[block]
-        value_3_n = value_3_each[block]
-        product_2_n = product_2_each[block]
-        kept_n = kept_each[block]
-        d_anchor_n = d_anchor_each[block]
-        product_3_n = product_3_each[block]
-        d_errors = torch.baddbmm(product_2_n, value_3_n, d_memory_next, beta=-1, alpha=-1)
-        d_anchor_point = torch.baddbmm(d_anchor_n, k_sources_n.mT, d_errors)
+        d_errors = torch.baddbmm(product_2_each[block], value_3_each[block], d_memory_next, beta=-1, alpha=-1)
+        d_anchor_point = torch.baddbmm(d_anchor_each[block], k_sources_each[block].mT, d_errors)
         at_border = blocks.when_start(d_anchor_point, False, resumed, block)
-        combined = d_memory_next * kept_n[..., None, None] + at_border + product_3_n
+        value_5 = d_memory_next * kept_each[block][..., None, None]
+        combined = value_5 + at_border + product_3_each[block]
         at_border_2 = blocks.when_start(d_anchor_point, True, resumed, block)
         kept_d_errors.append(d_errors)
         sum_0 = sum_0 + at_border_2
         d_memory_next = combined
+    del d_anchor_each, k_sources_each, kept_each, product_2_each, product_3_each, value_3_each
     block = None
     d_memory_next_final = d_memory_next.unflatten(0, d_memory_next_like.shape[:2])
     d_memory_next_blocks = blocks.stack(d_memory_next_list[::-1], d_memory_next_like)
+    del d_memory_next_list
     d_errors_2 = blocks.stack(kept_d_errors[::-1], d_memory_next_like)
+    del kept_d_errors
     product_4 = torch.matmul(value, memory.mT)
+    del value
     product_5 = torch.matmul(d_y, saved_4.mT)
-    value_5 = product_5 * value_2[..., None, :]
-    value_6 = value_5 * saved_3
-    combined_2 = blocks.add_product(product_4, value_6, k_sources, -1)
+    value_6 = product_5 * value_2[..., None, :]
+    value_7 = value_6 * saved_3
+    combined_2 = blocks.add_product(product_4, value_7, k_sources, -1)
+    del product_4
     d_read_decay = (d_y * saved_0).sum(-1)
     running = blocks.cumsum(d_read_decay * read_decay, -1, True, False)
     # M*: the memory at the last border
     anchor_point = blocks.at_start(anchor, memory, resumed, block)
     product_6 = torch.matmul(d_errors_2, anchor_point.mT)
+    del anchor_point
     product_7 = torch.matmul(saved_4, d_memory_next_blocks.mT)
-    value_7 = product_7 * last_weights[..., :, None]
-    combined_3 = blocks.add_product(product_6 - value_7, value_6.mT, q, -1)
-    value_8 = (product_7 * k_sources).sum(-1) * exists_sources
-    product_8 = torch.matmul(value_8 * gamma_sources, banded.mT)
+    value_8 = product_7 * last_weights[..., :, None]
+    combined_3 = blocks.add_product(product_6 - value_8, value_7.mT, q, -1)
+    del product_6, value_7, value_8
+    value_9 = (product_7 * k_sources).sum(-1) * exists_sources
+    del product_7
+    product_8 = torch.matmul(value_9 * gamma_sources, banded.mT)
     running_2 = blocks.cumsum(product_8 * lr * until_end, -1, False, True)
-    product_9 = torch.matmul(value_5 * saved_1, banded.mT)
-    value_9 = product_9 * saved_2
-    banded_2 = value_9 * lr[..., None, :] * blocks.band(row, row, 1, None, like)
+    product_9 = torch.matmul(value_6 * saved_1, banded.mT)
+    del value_6
+    value_10 = product_9 * saved_2
+    del product_9
+    banded_2 = value_10 * lr[..., None, :] * blocks.band(row, row, 1, None, like)
     banded_3 = blocks.cumsum(banded_2, -1, False, True) * blocks.band(row, row, 0, None, like)
+    del banded_2
     combined_4 = -running_2 - banded_3.sum(-2)
-    combined_5 = -(product_8 * until_end) - value_9.sum(-2)
-    combined_6 = -(value_8 * product) - (product_5 * value_4).sum(-2) * exists_sources
-    value_10 = -d_errors_2
+    del banded_3
+    combined_5 = -(product_8 * until_end) - value_10.sum(-2)
+    del value_10
+    combined_6 = -(value_9 * product) - (product_5 * value_4).sum(-2) * exists_sources
+    del product_5, value_4
+    value_11 = -d_errors_2
+    del d_errors_2
     d_kept = (d_memory_next_blocks * memory).sum(-2).sum(-1)
-    value_11 = d_kept * kept
+    value_12 = d_kept * kept
+    del kept
     return {
         "part_0": combined_2,
         "part_1": running,
@@ -202,8 +218,8 @@ def backward(
         "part_3": combined_4,
         "part_4": combined_5,
         "part_5": combined_6,
-        "part_6": value_10,
-        "part_7": value_11,
+        "part_6": value_11,
+        "part_7": value_12,
         "sum_0": sum_0,
         "d_memory": d_memory_next_final,
         "d_memory_blocks": d_memory_next_blocks,

@@ -395,255 +395,6 @@ def state_gradient(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_q(
-    d_gate_kept_pointer,
-    d_gate_read_decay_pointer,
-    d_gate_weights_pointer,
-    d_memory_next_blocks_pointer,
-    d_q_pointer,
-    d_y_pointer,
-    gate_read_decay_pointer,
-    gate_weights_pointer,
-    k_pointer,
-    length_pointer,
-    memory_blocks_pointer,
-    position_pointer,
-    q_pointer,
-    v_pointer,
-    d_q_head,
-    d_q_row,
-    d_y_head,
-    d_y_row,
-    k_head,
-    k_row,
-    q_head,
-    q_row,
-    v_head,
-    v_row,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
-    K: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-    V: tl.constexpr,
-):
-    """Gradients of one block: d_q, d_gate_read_decay, d_gate_weights, d_gate_kept."""
-    program = tl.program_id(0)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    d_read_decay = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    d_kept = 0.0
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        d_attention += tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product += tl.dot(
-            (d_reads * read_decay[:, None]).to(DOT),
-            tl.trans(memory.to(DOT)),
-            input_precision=PRECISION,
-        )
-        product_2 = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        d_read_decay += tl.sum(d_reads * product_2, 1)
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        d_kept += tl.sum(tl.sum(d_memory_next * memory, 0), 0)
-    # P: source weights by read
-    weights = tl.load(
-        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    d_scores = d_attention * weights
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product_3 = tl.dot(d_scores.to(DOT), k.to(DOT), input_precision=PRECISION)
-    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
-    tl.store(
-        d_q_block + row[:, None] * d_q_row + feature[None, :],
-        product_3 + product,
-        mask=live[:, None] & is_feature[None, :],
-    )
-    tl.store(d_gate_read_decay_pointer + slot * ROWS + row, d_read_decay, mask=row < ROWS)
-    # Q X^T
-    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    d_weights = d_attention * scores
-    tl.store(
-        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        d_weights,
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    tl.store(d_gate_kept_pointer + slot, d_kept)
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_k(
-    d_gate_last_weights_pointer,
-    d_k_pointer,
-    d_memory_next_blocks_pointer,
-    d_y_pointer,
-    gate_last_weights_pointer,
-    gate_weights_pointer,
-    k_pointer,
-    length_pointer,
-    position_pointer,
-    q_pointer,
-    v_pointer,
-    d_k_head,
-    d_k_row,
-    d_y_head,
-    d_y_row,
-    k_head,
-    k_row,
-    q_head,
-    q_row,
-    v_head,
-    v_row,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
-    K: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-    V: tl.constexpr,
-):
-    """Gradients of one block: d_k, d_gate_last_weights."""
-    program = tl.program_id(0)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    # p_C: last row of P
-    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        product += tl.dot(
-            (v * last_weights[:, None]).to(DOT),
-            tl.trans(d_memory_next.to(DOT)),
-            input_precision=PRECISION,
-        )
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        d_attention += tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
-        product_3 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-        product_2 += tl.sum(v * product_3, 1)
-    # P: source weights by read
-    weights = tl.load(
-        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    d_scores = d_attention * weights
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product_4 = tl.dot(tl.trans(d_scores.to(DOT)), q.to(DOT), input_precision=PRECISION)
-    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-    tl.store(
-        d_k_block + row[:, None] * d_k_row + feature[None, :],
-        product + product_4,
-        mask=live[:, None] & is_feature[None, :],
-    )
-    tl.store(d_gate_last_weights_pointer + slot * ROWS + row, product_2, mask=row < ROWS)
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_v(
     d_memory_next_blocks_pointer,
     d_v_pointer,
@@ -739,6 +490,320 @@ def output_gradient_v(
         product * last_weights[:, None] + product_2,
         mask=live[:, None] & is_value[None, :],
     )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_q(
+    d_q_pointer,
+    d_y_pointer,
+    gate_read_decay_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    d_q_head,
+    d_q_row,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_q."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_attention += tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            (d_reads * read_decay[:, None]).to(DOT),
+            tl.trans(memory.to(DOT)),
+            input_precision=PRECISION,
+        )
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    d_scores = d_attention * weights
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_2 = tl.dot(d_scores.to(DOT), k.to(DOT), input_precision=PRECISION)
+    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+    tl.store(
+        d_q_block + row[:, None] * d_q_row + feature[None, :],
+        product_2 + product,
+        mask=live[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_k(
+    d_k_pointer,
+    d_memory_next_blocks_pointer,
+    d_y_pointer,
+    gate_last_weights_pointer,
+    gate_weights_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    d_k_head,
+    d_k_row,
+    d_y_head,
+    d_y_row,
+    q_head,
+    q_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_k."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    # p_C: last row of P
+    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product += tl.dot(
+            (v * last_weights[:, None]).to(DOT),
+            tl.trans(d_memory_next.to(DOT)),
+            input_precision=PRECISION,
+        )
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_attention += tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    d_scores = d_attention * weights
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_2 = tl.dot(tl.trans(d_scores.to(DOT)), q.to(DOT), input_precision=PRECISION)
+    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+    tl.store(
+        d_k_block + row[:, None] * d_k_row + feature[None, :],
+        product + product_2,
+        mask=live[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_weights(
+    d_gate_kept_pointer,
+    d_gate_last_weights_pointer,
+    d_gate_read_decay_pointer,
+    d_gate_weights_pointer,
+    d_memory_next_blocks_pointer,
+    d_y_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    q_head,
+    q_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_gate_read_decay, d_gate_weights, d_gate_kept, d_gate_last_weights."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_read_decay = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    d_kept = 0.0
+    product = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        d_read_decay += tl.sum(d_reads * product_2, 1)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_attention += tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_kept += tl.sum(tl.sum(d_memory_next * memory, 0), 0)
+        product_3 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        product += tl.sum(v * product_3, 1)
+    tl.store(d_gate_read_decay_pointer + slot * ROWS + row, d_read_decay, mask=row < ROWS)
+    # Q X^T
+    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    d_weights = d_attention * scores
+    tl.store(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        d_weights,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(d_gate_kept_pointer + slot, d_kept)
+    tl.store(d_gate_last_weights_pointer + slot * ROWS + row, product, mask=row < ROWS)
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])

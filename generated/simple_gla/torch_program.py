@@ -20,17 +20,19 @@ def forward(blocks, count, rows, halo, window, resumed, q, memory, log_alpha, k,
     memory = memory.flatten(0, 1)
     memory_list = []
     kept_each = blocks.each(kept, count, memory_like)
+    del kept
     product_each = blocks.each(product, count, memory_like)
+    del product
     for block in range(count):
         memory_list.append(memory)
-        kept_n = kept_each[block]
-        product_n = product_each[block]
         # M at the end
-        memory_next = memory * kept_n[..., None, None] + product_n
+        memory_next = memory * kept_each[block][..., None, None] + product_each[block]
         memory = memory_next
+    del kept_each, product_each
     block = None
     memory_final = memory.unflatten(0, memory_like.shape[:2])
     memory_blocks = blocks.stack(memory_list, memory_like)
+    del memory_list
     product_2 = torch.matmul(q, memory_blocks)
     # a: decay of the memory since the block's start
     read_decay = blocks.decay_from_start(log_alpha_sums, False)
@@ -41,6 +43,7 @@ def forward(blocks, count, rows, halo, window, resumed, q, memory, log_alpha, k,
     attention = scores * decay * live[..., None, :]
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
     reads = blocks.add_product(product_2 * read_decay[..., :, None], attention, v, 1)
+    del attention
     return {
         "y": reads,
         "saved_0": product_2,
@@ -86,20 +89,23 @@ def backward(
     d_memory_next_list = []
     kept_each = blocks.each(kept, count, d_memory_next_like)
     product_each = blocks.each(product, count, d_memory_next_like)
+    del product
     for block in reversed(range(count)):
         d_memory_next_list.append(d_memory_next)
-        kept_n = kept_each[block]
-        product_n = product_each[block]
-        combined = d_memory_next * kept_n[..., None, None] + product_n
+        combined = d_memory_next * kept_each[block][..., None, None] + product_each[block]
         d_memory_next = combined
+    del kept_each, product_each
     block = None
     d_memory_next_final = d_memory_next.unflatten(0, d_memory_next_like.shape[:2])
     d_memory_next_blocks = blocks.stack(d_memory_next_list[::-1], d_memory_next_like)
+    del d_memory_next_list
     d_attention = torch.matmul(d_y, v.mT)
     value_2 = d_attention * live[..., None, :]
+    del d_attention
     d_scores = value_2 * saved_2
     product_2 = torch.matmul(d_scores, k)
     combined_2 = blocks.add_product(product_2, value, memory.mT, 1)
+    del product_2, value
     d_read_decay = (d_y * saved_0).sum(-1)
     running = blocks.cumsum(d_read_decay * read_decay, -1, True, False)
     product_3 = torch.matmul(v, d_memory_next_blocks.mT)
@@ -108,17 +114,24 @@ def backward(
     last_weights = until_end * live
     value_3 = product_3 * last_weights[..., :, None]
     combined_3 = blocks.add_product(value_3, d_scores.mT, q, 1)
+    del d_scores, value_3
     d_last_weights = (product_3 * k).sum(-1)
+    del product_3
     running_2 = blocks.cumsum(d_last_weights * live * until_end, -1, False, True)
     banded = value_2 * saved_1 * saved_2 * blocks.band(row, row, 1, None, like)
+    del value_2
     banded_2 = blocks.cumsum(banded, -1, False, True) * blocks.band(row, row, 0, None, like)
+    del banded
     combined_4 = running_2 + banded_2.sum(-2)
+    del banded_2
     product_4 = torch.matmul(k * last_weights[..., :, None], d_memory_next_blocks)
     # (Q X^T) * P
     attention = saved_1 * saved_2 * live[..., None, :]
     combined_5 = blocks.add_product(product_4, attention.mT, d_y, 1)
+    del attention, product_4
     d_kept = (d_memory_next_blocks * memory).sum(-2).sum(-1)
     value_4 = d_kept * kept
+    del kept
     return {
         "part_0": combined_2,
         "part_1": running,

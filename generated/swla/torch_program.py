@@ -39,17 +39,19 @@ def forward(
     memory = memory.flatten(0, 1)
     memory_list = []
     kept_each = blocks.each(kept, count, memory_like)
+    del kept
     product_2_each = blocks.each(product_2, count, memory_like)
+    del product_2
     for block in range(count):
         memory_list.append(memory)
-        kept_n = kept_each[block]
-        product_2_n = product_2_each[block]
         # M at the end
-        memory_next = memory * kept_n[..., None, None] + product_2_n
+        memory_next = memory * kept_each[block][..., None, None] + product_2_each[block]
         memory = memory_next
+    del kept_each, product_2_each
     block = None
     memory_final = memory.unflatten(0, memory_like.shape[:2])
     memory_blocks = blocks.stack(memory_list, memory_like)
+    del memory_list
     product_3 = torch.matmul(q, memory_blocks)
     # a: decay of the memory since the block's start
     read_decay = blocks.decay_from_start(log_alpha_sums, False)
@@ -62,6 +64,7 @@ def forward(
     value = product_3 * read_decay[..., :, None]
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
     reads = blocks.add_product(value, attention, v_sources, 1)
+    del attention, value
     return {
         "y": reads,
         "saved_0": product_3,
@@ -111,21 +114,23 @@ def backward(
     d_memory_next_list = []
     kept_each = blocks.each(kept, count, d_memory_next_like)
     product_each = blocks.each(product, count, d_memory_next_like)
+    del product
     for block in reversed(range(count)):
         d_memory_next_list.append(d_memory_next)
-        kept_n = kept_each[block]
-        product_n = product_each[block]
-        combined = d_memory_next * kept_n[..., None, None] + product_n
+        combined = d_memory_next * kept_each[block][..., None, None] + product_each[block]
         d_memory_next = combined
+    del kept_each, product_each
     block = None
     d_memory_next_final = d_memory_next.unflatten(0, d_memory_next_like.shape[:2])
     d_memory_next_blocks = blocks.stack(d_memory_next_list[::-1], d_memory_next_like)
+    del d_memory_next_list
     d_attention = torch.matmul(d_y, v_sources.mT)
     value_2 = gamma_sources * exists_sources
     value_3 = d_attention * value_2[..., None, :]
     d_scores = value_3 * saved_3
     product_2 = torch.matmul(d_scores, k_sources)
     combined_2 = blocks.add_product(product_2, value, memory.mT, 1)
+    del product_2, value
     d_read_decay = (d_y * saved_0).sum(-1)
     running = blocks.cumsum(d_read_decay * read_decay, -1, True, False)
     product_3 = torch.matmul(v_sources, d_memory_next_blocks.mT)
@@ -136,22 +141,32 @@ def backward(
     last_weights = product_4 * gamma_sources * exists_sources
     value_4 = product_3 * last_weights[..., :, None]
     combined_3 = blocks.add_product(value_4, d_scores.mT, q, 1)
+    del d_scores, value_4
     d_last_weights = (product_3 * k_sources).sum(-1)
+    del product_3
     value_5 = d_last_weights * exists_sources
     product_5 = torch.matmul(value_5 * gamma_sources, banded.mT)
     running_2 = blocks.cumsum(product_5 * live * until_end, -1, False, True)
     product_6 = torch.matmul(value_3 * saved_1, banded.mT)
+    del value_3
     value_6 = product_6 * saved_2 * live[..., None, :]
+    del product_6
     running_3 = blocks.cumsum(value_6 * blocks.band(row, row, 1, None, like), -1, False, True)
+    del value_6
     combined_4 = running_2 + (running_3 * blocks.band(row, row, 0, None, like)).sum(-2)
+    del running_3
     value_7 = saved_1 * saved_3
     combined_5 = value_5 * product_4 + (d_attention * value_7).sum(-2) * exists_sources
+    del d_attention
     product_7 = torch.matmul(k_sources * last_weights[..., :, None], d_memory_next_blocks)
     # (Q X^T) * P
     attention = value_7 * value_2[..., None, :]
+    del value_7
     combined_6 = blocks.add_product(product_7, attention.mT, d_y, 1)
+    del attention, product_7
     d_kept = (d_memory_next_blocks * memory).sum(-2).sum(-1)
     value_8 = d_kept * kept
+    del kept
     return {
         "part_0": combined_2,
         "part_1": running,

@@ -1316,12 +1316,10 @@ def gates_gradient(
     d_gate_kept_pointer,
     d_gate_last_weights_pointer,
     d_gate_momentum_read_pointer,
-    d_gate_momentum_weights_pointer,
     d_gate_momentum_written_pointer,
     d_gate_read_decay_pointer,
     d_gate_weights_pointer,
     d_log_alpha_pointer,
-    d_lr_pointer,
     gate_kept_pointer,
     gate_read_decay_pointer,
     length_pointer,
@@ -1331,8 +1329,6 @@ def gates_gradient(
     position_pointer,
     d_log_alpha_head,
     d_log_alpha_row,
-    d_lr_head,
-    d_lr_row,
     log_alpha_head,
     log_alpha_row,
     log_theta_head,
@@ -1349,7 +1345,7 @@ def gates_gradient(
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Gradients of one block's gates, from those of decays and weights: d_log_alpha, d_lr."""
+    """Gradients of one block's gates, from those of decays and weights: d_log_alpha."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1372,7 +1368,6 @@ def gates_gradient(
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     live_2 = live.to(tl.float32)
-    value_2 = d_last_weights * live_2
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
     log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
@@ -1388,7 +1383,7 @@ def gates_gradient(
             float("-inf"),
         )
     )
-    product = tl.sum((value_2 * lr)[None, :] * decay, 1)
+    product = tl.sum((d_last_weights * live_2 * lr)[None, :] * decay, 1)
     d_momentum_written = tl.load(d_gate_momentum_written_pointer + slot)
     since_start = tl.exp(
         tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
@@ -1407,8 +1402,8 @@ def gates_gradient(
             float("-inf"),
         )
     )
-    value_3 = (product + d_momentum_written * since_start) * live_2 * until_end
-    running = tl.sum(tl.where(row[:, None] > row[None, :], value_3[None, :], 0.0), 1)
+    value_2 = (product + d_momentum_written * since_start) * live_2 * until_end
+    running = tl.sum(tl.where(row[:, None] > row[None, :], value_2[None, :], 0.0), 1)
     d_kept = tl.load(d_gate_kept_pointer + slot)
     # a_C: decay of the memory over the block
     kept = tl.load(gate_kept_pointer + slot)
@@ -1418,8 +1413,11 @@ def gates_gradient(
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    value_4 = d_gate_weights * live_2[None, :]
-    product_2 = tl.dot((value_4 * lr[None, :]).to(DOT), tl.trans(decay.to(DOT)), input_precision=PRECISION)
+    product_2 = tl.dot(
+        (d_gate_weights * live_2[None, :] * lr[None, :]).to(DOT),
+        tl.trans(decay.to(DOT)),
+        input_precision=PRECISION,
+    )
     combined = d_momentum_read[:, None] * since_start[None, :] - product_2
     decay_2 = tl.exp(
         tl.where(
@@ -1439,27 +1437,6 @@ def gates_gradient(
         d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
     )
     tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_2, mask=live)
-    d_momentum_weights = tl.load(
-        d_gate_momentum_weights_pointer + slot * ROWS + row,
-        mask=row < ROWS,
-        other=0.0,
-    )
-    until_end_2 = tl.exp(
-        tl.where(
-            tl.sum(log_theta_reset, 0) == log_theta_reset_sum,
-            tl.sum(log_theta_coarse, 0)
-            - log_theta_coarse_sum
-            + (tl.sum(log_theta_fine, 0) - log_theta_fine_sum),
-            float("-inf"),
-        )
-    )
-    product_3 = tl.sum((until_end * live_2)[:, None] * decay, 0)
-    product_4 = tl.dot((decay_2 * live_2[None, :]).to(DOT), decay.to(DOT), input_precision=PRECISION)
-    combined_3 = (
-        d_momentum_weights * live_2 * until_end_2 + value_2 * product_3 + tl.sum(-(value_4 * product_4), 0)
-    )
-    d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
-    tl.store(d_lr_block + row * d_lr_row, combined_3, mask=live)
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -1601,3 +1578,112 @@ def gates_gradient_momentum(
         d_log_theta_pointer + (batch * tokens + start) * d_log_theta_row + head * d_log_theta_head
     )
     tl.store(d_log_theta_block + row * d_log_theta_row, combined_2, mask=live)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_rate(
+    d_gate_last_weights_pointer,
+    d_gate_momentum_weights_pointer,
+    d_gate_weights_pointer,
+    d_lr_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    position_pointer,
+    d_lr_head,
+    d_lr_row,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Gradients of one block's gates, from those of decays and weights: d_lr."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    d_momentum_weights = tl.load(
+        d_gate_momentum_weights_pointer + slot * ROWS + row,
+        mask=row < ROWS,
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    until_end = tl.exp(
+        tl.where(
+            tl.sum(log_theta_reset, 0) == log_theta_reset_sum,
+            tl.sum(log_theta_coarse, 0)
+            - log_theta_coarse_sum
+            + (tl.sum(log_theta_fine, 0) - log_theta_fine_sum),
+            float("-inf"),
+        )
+    )
+    d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    until_end_2 = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
+            float("-inf"),
+        )
+    )
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.sum((until_end_2 * live_2)[:, None] * decay, 0)
+    d_gate_weights = tl.load(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product_2 = tl.dot((decay_2 * live_2[None, :]).to(DOT), decay.to(DOT), input_precision=PRECISION)
+    total = tl.sum(-(d_gate_weights * live_2[None, :] * product_2), 0)
+    combined = d_momentum_weights * live_2 * until_end + d_last_weights * live_2 * product + total
+    d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
+    tl.store(d_lr_block + row * d_lr_row, combined, mask=live)
