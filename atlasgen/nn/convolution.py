@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from atlasgen.errors import ArgumentError
 from atlasgen.runtime.layout import Packing, last_rows
 
+PIECE, MOST_PIECES = 128, 64  # rows; a piece is larger where there were too many
+
 
 class ShortConvolution(nn.Module):
     """A causal depthwise convolution over tokens: y_t = sum_j weight[:, j] x_{t - width + 1 + j}.
@@ -106,11 +108,11 @@ class _Convolution(torch.autograd.Function):
         x, past, taps = _widened(rows, before, weight)
         d_y = gradients[0].to(x.dtype).contiguous()
         d_x, d_past = d_y * taps[0], None if past is None else torch.zeros_like(past)
-        d_taps = [(d_y * x).sum((0, 1))]
+        d_taps = [_summed_product(d_y, x)]
         for shift in range(1, taps.shape[0]):
             inside = max(x.shape[1] - shift, 0)
             d_x[:, :inside].addcmul_(d_y[:, shift:], taps[shift])
-            d_tap = (d_y[:, shift:] * x[:, :inside]).sum((0, 1))
+            d_tap = _summed_product(d_y[:, shift:], x[:, :inside])
             if past is not None and d_past is not None:
                 reached = _reached(past, x, shift)
                 d_past[:, reached].addcmul_(d_y[:, :shift], taps[shift])
@@ -118,6 +120,20 @@ class _Convolution(torch.autograd.Function):
             d_taps.append(d_tap)
         d_weight = torch.stack(d_taps[::-1], 1).to(weight.dtype)
         return d_x.to(rows.dtype), None if d_past is None else d_past.to(rows.dtype), d_weight
+
+
+def _summed_product(left: Tensor, right: Tensor) -> Tensor:
+    """[N, T, channels] twice -> [channels]: the sum over all rows of their product.
+
+    On CPUs piece by piece in one small array: an array of all products would not stay in the cache.
+    """
+    if torch.compiler.is_compiling() or left.device.type != "cpu":
+        return (left * right).sum((0, 1))
+    piece = max(PIECE, left.shape[1] // MOST_PIECES)
+    total = torch.zeros_like(left[:, :piece])
+    for one, other in zip(left.split(piece, 1), right.split(piece, 1)):
+        total[:, : one.shape[1]].addcmul_(one, other)
+    return total.sum((0, 1))
 
 
 def _widened(rows: Tensor, before: Tensor | None, weight: Tensor) -> tuple[Tensor, Tensor | None, Tensor]:

@@ -56,16 +56,20 @@ def where(condition: Tensor, value: Tensor | float, other: Tensor | float) -> Te
 
 def maximum(left: Tensor | float, right: Tensor | float) -> Tensor:
     """Elementwise maximum of tensors and numbers."""
-    if not isinstance(left, Tensor):
-        left, right = right, left
-    return torch.clamp(left, min=right)
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        return torch.maximum(left, right)
+    tensor, number = (left, right) if isinstance(left, Tensor) else (right, left)
+    assert isinstance(tensor, Tensor) and not isinstance(number, Tensor)
+    return torch.clamp(tensor, min=number)
 
 
 def minimum(left: Tensor | float, right: Tensor | float) -> Tensor:
     """Elementwise minimum of tensors and numbers."""
-    if not isinstance(left, Tensor):
-        left, right = right, left
-    return torch.clamp(left, max=right)
+    if isinstance(left, Tensor) and isinstance(right, Tensor):
+        return torch.minimum(left, right)
+    tensor, number = (left, right) if isinstance(left, Tensor) else (right, left)
+    assert isinstance(tensor, Tensor) and not isinstance(number, Tensor)
+    return torch.clamp(tensor, max=number)
 
 
 def inverse_root(x: Tensor) -> Tensor:
@@ -121,7 +125,7 @@ class Running(NamedTuple):
 
     def before(self) -> tuple[Tensor, Tensor | None]:
         """The sums without each row's own entry."""
-        resets = None if self.resets is None else self.resets - self.flags
+        resets = None if self.resets is None or self.flags is None else self.resets - self.flags
         return self.total - self.clean, resets
 
 

@@ -230,7 +230,7 @@ class _Call:
 
     def __init__(self, owner: TorchProgram, tensors: Mapping[str, Tensor | None]) -> None:
         self.owner, self.tensors = owner, tensors
-        q, k, v = tensors["q"], tensors["k"], tensors["v"]
+        q, k, v = (self.given(name) for name in ROW_TENSORS)
         self.v = v
         double = torch.float64 in (q.dtype, k.dtype, v.dtype)
         self.dtype = torch.float64 if double else torch.float32
@@ -257,6 +257,12 @@ class _Call:
             "window": program.window,
             "resumed": self.resumed,
         }
+
+    def given(self, name: str) -> Tensor:
+        """A tensor that the call certainly has."""
+        tensor = self.tensors[name]
+        assert tensor is not None, name
+        return tensor
 
     def in_spans(
         self,
@@ -346,7 +352,7 @@ class _Call:
             if kind == "token":
                 rows.setdefault(name, []).append(leaf)
             elif kind in ("head", "position"):
-                found[array] = self.tensors[name].to(self.dtype)[None, :, None]
+                found[array] = self.given(name).to(self.dtype)[None, :, None]
             elif kind == "invariant":
                 found[array] = self._invariant(name, leaf)
             elif kind == "live":
@@ -357,7 +363,7 @@ class _Call:
                 found[array] = evaluate_number(self.owner.rule.read.scale, self._scale_sizes())
         for name, some in rows.items():
             window = self.tensors.get(f"window_{name}") if name in self.owner.windowed else None
-            x = self.rows.mask_tail(self.tensors[name].to(self.dtype))
+            x = self.rows.mask_tail(self.given(name).to(self.dtype))
             segments = self.rows.segments(x, window, {leaf["segment"] for leaf in some})
             found.update({leaf_name(leaf): segments[leaf["segment"]] for leaf in some})
         return found
@@ -412,7 +418,7 @@ class _Call:
         for carry in backward.carries:
             gradients[carry.leaf["carry"]] = result[carry.name]
         return {
-            name: value.to(self.tensors[name].dtype)
+            name: value.to(self.given(name).dtype)
             for name, value in gradients.items()
             if self.tensors.get(name) is not None
         }
