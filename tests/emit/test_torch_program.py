@@ -7,7 +7,9 @@ import re
 import pytest
 import torch
 
+from atlasgen.emit.torch_release import with_releases
 from atlasgen.ir.node import walk
+from atlasgen.runtime import blocks
 from atlasgen.runtime.torch_backend import TorchProgram, program_source, programs_for
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import load_rule, rule_from_table
@@ -130,3 +132,29 @@ def test_saved_tensors_have_the_announced_shapes(name):
 
 def _is_per_head(program: TorchProgram, name: str) -> bool:
     return any(leaf["name"] == name and leaf["kind"] == "head" for leaf in program.leaves)
+
+
+def test_arrays_are_released_after_their_last_use():
+    source = "def f(a):\n    b = a + 1\n    for i in range(2):\n        c = b * i\n    d = c\n    return d\n"
+    released = with_releases(source, {"a", "b", "d"})
+    assert released.splitlines()[4] == "    del b"
+    assert released.count("del ") == 1  # arguments, results and names that are no arrays stay
+    scope = {}
+    exec(released, scope)
+    assert scope["f"](2) == 3
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+@pytest.mark.parametrize("strength", [0.1, 0.9, 3.0])
+def test_decays_of_mild_and_strong_gates(exclusive, strength):
+    """Sums below and above blocks.MILD take different ways to the same products."""
+    log = -strength * torch.rand(2, 3, 1, 64)
+    sums = blocks.running(log)
+    assert sums.mild == (strength < 3.0)
+    exact = torch.zeros(2, 3, 1, 64, 64, dtype=torch.float64)
+    for row in range(64):
+        for column in range(row if exclusive else row + 1):
+            until = row if exclusive else row + 1
+            exact[..., row, column] = log[..., column + 1 : until].double().sum(-1).exp()
+    smallest = torch.finfo(torch.float32).tiny  # products below it cannot be held
+    torch.testing.assert_close(blocks.decay(sums, exclusive).double(), exact, rtol=3e-5, atol=smallest)
