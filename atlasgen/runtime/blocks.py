@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 RESET = -80.0  # log decays below this forget everything: exp(-80) is 2e-35
-MILD = 60.0  # exponentials of sums below this, and their inverses, are far from float32's limits
+MILD = 8.0  # sums below this, and their exponentials' inverses, keep float32's digits
 
 
 def positions(rows: int, halo: int, merged: bool) -> tuple[range, range]:
@@ -114,7 +114,8 @@ class Running(NamedTuple):
     """Running sums of log decays, and of the resets left out of them (None: there are none).
 
     A reset is a log decay below RESET: a product over a range with one in it is zero. mild: no sum of a
-    block's log decays is as large as MILD, as far as that could be seen without waiting for a device.
+    block's log decays is as large as MILD, as far as that could be seen without waiting for a device;
+    other sums are float64, so that their differences keep all digits of the decays.
     """
 
     total: Tensor
@@ -134,10 +135,13 @@ def running(log: Tensor) -> Running:
     reset = log < RESET
     if log.device.type == "cpu" and not reset.any():  # elsewhere a look at the data would wait for it
         total = torch.cumsum(log, -1)
-        return Running(total, None, log, None, bool((total.abs() < MILD).all()))
+        if (total.abs() < MILD).all():
+            return Running(total, None, log, None, True)
+        return Running(torch.cumsum(log, -1, dtype=torch.float64), None, log, None, False)
     clean = torch.where(reset, torch.zeros_like(log), log)
     flags = reset.to(log.dtype)
-    return Running(torch.cumsum(clean, -1), torch.cumsum(flags, -1), clean, flags, False)
+    total = torch.cumsum(clean, -1, dtype=torch.float64)
+    return Running(total, torch.cumsum(flags, -1), clean, flags, False)
 
 
 @lru_cache(maxsize=32)
@@ -155,8 +159,8 @@ def decay(log: Running, exclusive: bool) -> Tensor:
         value = torch.exp(until)[..., :, None] * torch.exp(-total)[..., None, :]
         row = range(total.shape[-1])
         return value.mul_(band(row, row, 1 if exclusive else 0, None, total))
-    exponent = until[..., :, None] - total[..., None, :]
-    exponent += _above(total.shape[-1], 0 if exclusive else 1, total.dtype, total.device)
+    exponent = (until[..., :, None] - total[..., None, :]).to(log.clean.dtype)
+    exponent += _above(total.shape[-1], 0 if exclusive else 1, exponent.dtype, total.device)
     if resets is not None and seen is not None:
         exponent.masked_fill_(seen[..., :, None] != resets[..., None, :], -torch.inf)
     return exponent.exp_()
@@ -165,19 +169,19 @@ def decay(log: Running, exclusive: bool) -> Tensor:
 def decay_from_start(log: Running, exclusive: bool) -> Tensor:
     """[.., C] -> [.., C]: the product of decays up to and with each row (without it if exclusive)."""
     total, resets = log.before() if exclusive else (log.total, log.resets)
-    value = torch.exp(total)
+    value = torch.exp(total.to(log.clean.dtype))
     return value if resets is None else value.masked_fill_(resets != 0, 0.0)
 
 
 def decay_to_end(log: Running) -> Tensor:
     """[.., C] -> [.., C]: the product of decays after each row."""
-    value = torch.exp(log.total[..., -1:] - log.total)
+    value = torch.exp((log.total[..., -1:] - log.total).to(log.clean.dtype))
     return value if log.resets is None else value.masked_fill_(log.resets != log.resets[..., -1:], 0.0)
 
 
 def decay_whole(log: Running) -> Tensor:
     """[.., C] -> [..]: the product of all decays."""
-    value = torch.exp(log.total[..., -1])
+    value = torch.exp(log.total[..., -1].to(log.clean.dtype))
     return value if log.resets is None else value.masked_fill_(log.resets[..., -1] != 0, 0.0)
 
 
