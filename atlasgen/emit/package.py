@@ -22,11 +22,13 @@ from atlasgen.emit.formatting import formatted
 from atlasgen.emit.launch_plan import kernel_table, plan_lines
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.triton_module import GENERATOR, EmittedModule, emit_module
+from atlasgen.errors import ArgumentError
 from atlasgen.schedules.serve import Scheduled
 from atlasgen.spec.printing import rule_to_toml
 
 MANIFEST = "manifest.json"
 IGNORED = "__pycache__"
+_NAMED = 8  # files that a refusal names
 _EXCHANGE = 2  # RENAME_EXCHANGE of renameat2
 _CURRENT_FOLDER = -100  # AT_FDCWD
 
@@ -236,9 +238,11 @@ def write_files(files: Mapping[str, str], folder: Path) -> Path:
     """Make `folder` the package of these files; at no moment it is a part of a package.
 
     The files are written beside it and put in its place at once; an up-to-date folder is not touched.
+    Raises ArgumentError, and changes nothing, where the folder holds what no build wrote.
     """
     if not stale_files(files, folder):
         return folder
+    _refuse_foreign(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(folder)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}.{os.getpid()}.", suffix=".new"))
@@ -250,6 +254,40 @@ def write_files(files: Mapping[str, str], folder: Path) -> Path:
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     return folder
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """ArgumentError where `folder` has files that the manifest in it does not list."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        found = [folder.name]
+    elif folder.is_dir():
+        listed = _listed_files(folder / MANIFEST)
+        found = sorted(
+            path.name + "/" * path.is_dir()
+            for path in folder.iterdir()
+            if path.name != IGNORED and (path.name not in listed or path.is_dir())
+        )
+    else:
+        return
+    if found:
+        more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
+        raise ArgumentError(
+            "out",
+            f"the package would replace {folder}, which has files that atlasgen did not write: "
+            f"{', '.join(found[:_NAMED])}{more}",
+            value=str(folder.parent),
+            suggestion="Move them, or choose another folder with --out; nothing was changed",
+        )
+
+
+def _listed_files(manifest: Path) -> set[str]:
+    """The names of a package's files by its manifest, itself included; none where it is no manifest."""
+    try:
+        content = json.loads(manifest.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return set()
+    files = content.get("files") if isinstance(content, dict) and "generator" in content else None
+    return {MANIFEST, *files} if isinstance(files, dict) else set()
 
 
 def _remove_leftovers(folder: Path) -> None:

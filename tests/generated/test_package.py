@@ -16,6 +16,7 @@ import atlasgen
 from atlasgen.cli import packages
 from atlasgen.emit import package
 from atlasgen.emit.triton_module import emit_module
+from atlasgen.errors import ArgumentError
 from atlasgen.runtime.configuration import DEFAULT
 from atlasgen.runtime.launch import load_module, shipped_file
 from atlasgen.runtime.torch_backend import program_source
@@ -167,8 +168,16 @@ def test_equal_specs_give_equal_bytes_in_every_process(built):
 
 
 # -- writing ---------------------------------------------------------------------------------------
-FIRST = {"__init__.py": "first = 1\n", "manifest.json": "{}\n"}
-SECOND = {"__init__.py": "second = 2\n", "more.py": "x = 1\n", "manifest.json": "{}\n"}
+def manifest(*names: str) -> str:
+    return json.dumps({"generator": "test", "files": dict.fromkeys(names, "digest")}) + "\n"
+
+
+FIRST = {"__init__.py": "first = 1\n", "manifest.json": manifest("__init__.py")}
+SECOND = {
+    "__init__.py": "second = 2\n",
+    "more.py": "x = 1\n",
+    "manifest.json": manifest("__init__.py", "more.py"),
+}
 
 
 def content(folder: Path) -> dict[str, str]:
@@ -223,6 +232,32 @@ def test_an_error_while_writing_leaves_nothing_behind(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="disk full"):
         package.write_files(SECOND, folder)
     assert content(folder) == FIRST and len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize("other", [{}, {"manifest.json": "{}\n"}, {"manifest.json": "[" * 9}, FIRST])
+def test_a_folder_with_files_of_the_user_is_refused(tmp_path, other):
+    folder = tmp_path / "rule"
+    folder.mkdir()
+    mine = {**other, "notes.md": "mine\n"}
+    for name, text in mine.items():
+        (folder / name).write_text(text)
+    with pytest.raises(ArgumentError, match=r"did not write: .*notes\.md.*another folder with --out"):
+        package.write_files(SECOND, folder)
+    assert content(folder) == mine and len(list(tmp_path.iterdir())) == 1
+
+
+def test_an_own_init_alone_is_refused_and_an_empty_folder_is_filled(tmp_path):
+    for name in ("own", "empty"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "own" / "__init__.py").write_text("mine = 1\n")
+    (tmp_path / "file").write_text("mine\n")
+    for name in ("own", "file"):
+        with pytest.raises(ArgumentError, match="nothing was changed"):
+            package.write_files(SECOND, tmp_path / name)
+    (tmp_path / "empty" / "__pycache__").mkdir()
+    assert content(package.write_files(SECOND, tmp_path / "empty")) == SECOND
+    assert content(tmp_path / "own") == {"__init__.py": "mine = 1\n"}
+    assert (tmp_path / "file").read_text() == "mine\n"
 
 
 # -- staleness -------------------------------------------------------------------------------------
