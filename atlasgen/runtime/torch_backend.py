@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -107,6 +107,11 @@ class TorchProgram:
         reached = walk(self.programs.backward.roots(), set(kept))
         self.backward_leaves = tuple(n for n in reached if n.op == "leaf" and n not in kept)
         self.backward_kept = tuple(kept[node] for node in reached if node in kept)
+        self._block_parts = frozenset(
+            f"part_{index}"
+            for index, part in enumerate(self.programs.backward.contributions)
+            if part.leaf.get("segment") == "block" and part.leaf.dims == part.node.dims
+        )
         self.inputs = input_names(self.scheduled)
         self.windowed = windowed_tensors(self.scheduled)
         captured = tuple(capture.name for capture in self.program.captures)
@@ -122,7 +127,7 @@ class TorchProgram:
         arrays = call.arrays(self.leaves)
         initial = call.initial()
         names = {carry.name: carry.name for carry in self.program.carries}
-        result = call.in_spans(self._functions["forward"], arrays, initial, names, False)
+        result = call.in_spans(self._functions["forward"], arrays, initial, names, False, ("y",))
         rows, outputs = call.rows, {}
         y = result["y"].movedim(1, 3).flatten(1, 2) if rows.count else call.empty_rows()
         outputs["y"] = rows.mask_tail(call.take_rows(y)).to(call.v.dtype).contiguous()
@@ -154,7 +159,7 @@ class TorchProgram:
             arrays["d_y"] = call.gradient_rows(gradients.get("y"))
         incoming = self._incoming(gradients, call, arrays, wanted)
         names = {carry.leaf["name"]: carry.name for carry in backward.carries}
-        result = call.in_spans(self._functions["backward"], arrays, incoming, names, True)
+        result = call.in_spans(self._functions["backward"], arrays, incoming, names, True, self._block_parts)
         return call.collect(backward, result)
 
     def saved_shapes(self, sizes: dict[str, int]) -> SavedShapes:
@@ -271,10 +276,12 @@ class _Call:
         carried: Mapping[str, Tensor],
         names: Mapping[str, str],
         reverse: bool,
+        by_rows: Collection[str],
     ) -> dict[str, Any]:
         """An emitted function over spans of blocks that fit the cache, the carries passed between them.
 
-        names: the argument of each carry -> the result that is its value after the span.
+        names: the argument of each carry -> the result that is its value after the span. by_rows: results
+        [B, H, N, C, ...] that become rows of a sequence.
         """
         spans = self._spans()
         if len(spans) == 1:
@@ -299,7 +306,7 @@ class _Call:
                     collected[name] = value  # no block changes it
                 else:
                     if name not in collected:
-                        collected[name] = value.new_empty(*value.shape[:2], count, *value.shape[3:])
+                        collected[name] = _whole(value, count, name in by_rows)
                     collected[name][:, :, first:last] = value
         return collected
 
@@ -440,6 +447,14 @@ def source_rows(program: BlockProgram, chunk: int) -> int:
     """The length of the axis "h": the halo's rows, or all sources where the program has one axis of them."""
     merged = any(leaf.get("segment") == SOURCES for leaf in program.leaves("token"))
     return program.halo + chunk if merged else program.halo
+
+
+def _whole(part: Tensor, count: int, by_rows: bool) -> Tensor:
+    """An array for all blocks of a result [B, H, n, C, ...]; `by_rows` lays it out as [B, N, C, H, ...]."""
+    batch, heads, _, *own = part.shape
+    if not by_rows:
+        return part.new_empty(batch, heads, count, *own)
+    return part.new_empty(batch, count, own[0], heads, *own[1:]).movedim(3, 1)
 
 
 @lru_cache(maxsize=256)
