@@ -24,6 +24,7 @@ from atlasgen.verify.measure import axes_of, rms
 from atlasgen.verify.variants import Variant, changed, combined, usual_differences
 
 _SAME = 1e-5  # rms of one head's read at one token, against that of all reads
+_LARGE = 1e150  # its square is a float64
 _PREFIXES = (4, 12, 40)  # lengths at which a wrong variant is usually found out
 
 Function = Callable[..., Any]
@@ -199,8 +200,7 @@ def first_difference(yours: Tensors, wanted: Tensors) -> Difference | None:
         if place is None:
             continue
         words = ", ".join(f"{axis} {index}" for axis, index in zip(axes_of(name, own.ndim), place))
-        size = rms(reference)
-        error = rms(own - reference) / size if size else rms(own - reference)
+        error = _ratio(own, reference)
         token = place[1] if name == "y" else own.shape[1]
         return Difference(name, words, token, error, float(own[place]), float(reference[place]))
     return None
@@ -208,16 +208,39 @@ def first_difference(yours: Tensors, wanted: Tensors) -> Difference | None:
 
 def _first_place(own: Tensor, reference: Tensor) -> tuple[int, ...] | None:
     """The earliest row (token, then head) whose error is not rounding, and its worst position."""
-    error = (own - reference).square()
-    error = torch.where(error.isnan(), torch.inf, error)
-    rows = error.mean(-1).sqrt() if own.ndim > 1 else error.sqrt()
-    differs = rows > _SAME * max(rms(reference), 1e-300)
+    # Against the smaller of the two: one that diverges later must not hide what comes before.
+    size = max(min(_size(own), _size(reference)), 1e-300)
+    error = (_distance(own, reference) / size).clamp(max=_LARGE)
+    rows = error.square().mean(-1).sqrt() if own.ndim > 1 else error
+    differs = rows > _SAME
     if not differs.any():
         return None
     places = differs.nonzero().tolist()
     row = min(places, key=lambda place: (place[1:2], place))
     position = int(error[tuple(row)].argmax()) if own.ndim > 1 else None
     return (*row, position) if position is not None else tuple(row)
+
+
+def _distance(own: Tensor, reference: Tensor) -> Tensor:
+    """|own - reference|; infinite where either is NaN, or where one is infinite and the other is not."""
+    distance = torch.where(own == reference, 0.0, (own - reference).abs())
+    return torch.where(distance.isnan(), torch.inf, distance)
+
+
+def _size(tensor: Tensor) -> float:
+    """The rms of the finite entries, those whose square is no float64 included."""
+    finite = tensor[tensor.isfinite()].double()
+    largest = float(finite.abs().max()) if finite.numel() else 0.0
+    return largest * rms(finite / largest) if largest else 0.0
+
+
+def _ratio(own: Tensor, reference: Tensor) -> float:
+    """Rms of the error over that of the reference; infinite where a value that is not finite differs."""
+    distance = _distance(own, reference)
+    if distance.isinf().any():
+        return float("inf")
+    size = _size(reference)
+    return _size(distance) / size if size else _size(distance)
 
 
 def _pairs(ranked: list[Variant]) -> Iterator[tuple[Variant, Variant]]:

@@ -11,7 +11,8 @@ import torch
 from atlasgen.errors import ArgumentError
 from atlasgen.reference import run
 from atlasgen.spec import load_rule, rule_from_table
-from atlasgen.verify.against import compare_with, load_function
+from atlasgen.verify.against import compare_with, first_difference, load_function
+from atlasgen.verify.cases import Case
 from tests.verify.support import omega
 
 RULE = rule_from_table(
@@ -128,6 +129,43 @@ def test_what_no_difference_explains_is_said_with_the_nearest() -> None:
     assert verdict.nearest is not None
     variant, difference = verdict.nearest
     assert variant.label == "alpha squared" and difference.token == 9
+
+
+def test_a_function_that_returns_nan_equals_nothing() -> None:
+    verdict = compare_with(RULE, lambda q, k, v, **gates: torch.full_like(v, torch.nan))
+    assert verdict.difference is not None and verdict.difference.error == float("inf")
+    assert verdict.difference.place == "batch 0, token 0, head 0, position 0"
+    assert not verdict.equal and verdict.nearest is None
+
+
+@pytest.mark.parametrize("value", [torch.nan, torch.inf, 1e200])
+def test_a_variant_that_diverges_equals_nothing(value: float) -> None:
+    reads = torch.ones(1, 6, 2, 4, dtype=torch.float64)
+    wanted = reads.clone()
+    wanted[:, 4:] = value
+    found = first_difference({"y": reads}, {"y": wanted})
+    assert found is not None and found.place == "batch 0, token 4, head 0, position 0" and found.error >= 1
+    wanted[:, 2] += 0.1  # not hidden by what comes after
+    found = first_difference({"y": reads}, {"y": wanted})
+    assert found is not None and found.token == 2
+    found = first_difference({"y": wanted}, {"y": reads})
+    assert found is not None and found.token == 2
+    same = first_difference({"y": wanted}, {"y": wanted.clone()})
+    assert (same is None) == (value == value)
+
+
+def test_a_mistake_that_no_difference_explains_is_not_explained() -> None:
+    rule = load_rule("omeganet_linear")  # long enough for variants that diverge
+
+    def yours(q, k, v, **gates):
+        y, _ = run(rule, q, k, v, **gates)
+        y[:, 20:, 0, 3] += 1e-2
+        return y
+
+    verdict = compare_with(rule, yours, Case(1, 160, 1, 8, 8), seconds=15.0)
+    assert verdict.difference is not None
+    assert verdict.difference.place == "batch 0, token 20, head 0, position 3"
+    assert not verdict.equal
 
 
 @pytest.mark.parametrize(
