@@ -24,6 +24,7 @@ from atlasgen.emit.plan import Structure
 from atlasgen.emit.triton_module import GENERATOR, EmittedModule, emit_module
 from atlasgen.errors import ArgumentError
 from atlasgen.schedules.serve import Scheduled
+from atlasgen.spec.load import shipped_specs
 from atlasgen.spec.printing import rule_to_toml
 
 MANIFEST = "manifest.json"
@@ -85,11 +86,12 @@ def _package_module(parts: Parts) -> str:
     rule, layer = parts.scheduled.rule, parts.class_name
     title = _sentence(rule.doc or f"The memory rule {rule.name}")
     exported = sorted(["RULE", layer, "op"], key=_export_order)
+    module = f"atlasgen.generated.{rule.name}" if rule.name in shipped_specs() else rule.name
     return f'''"""{_literal(title)}
 
 {_literal(chr(10).join(_equations(parts)))}
 
-    from atlasgen.generated.{rule.name} import {layer}, op
+    from {module} import {layer}, op
 
     layer = {layer}(hidden_size=256, num_heads=4)
     y = layer(x)

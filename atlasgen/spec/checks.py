@@ -23,6 +23,7 @@ from atlasgen.spec.checks_update import (
 from atlasgen.spec.errors import near_miss
 from atlasgen.spec.expression import ELEMENTWISE_FUNCTIONS, evaluate_number, parse_tree
 from atlasgen.spec.graph import graph_depth
+from atlasgen.spec.names import NAME_FORM, NAME_PATTERN, is_taken
 from atlasgen.spec.refusal import SIZES_TO_TRY, elementwise, keeps_size, refuse
 from atlasgen.spec.rule import Gate, MemoryRule
 
@@ -36,13 +37,17 @@ def check_rule(rule: MemoryRule) -> None:
 
 
 def check_name(rule: MemoryRule) -> None:
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", rule.name) or keyword.iskeyword(rule.name):
+    name = rule.name
+    if not re.fullmatch(NAME_PATTERN, name):
+        refuse(rule, "rule", name, "the name becomes a Python module", allowed=[NAME_FORM])
+    if is_taken(name):
+        what = "a word of Python" if keyword.iskeyword(name) else "the name of a module"
         refuse(
             rule,
             "rule",
-            rule.name,
-            "the name becomes a Python module",
-            allowed=["lower-case letters, digits and _, no Python keyword"],
+            name,
+            f"the name becomes a Python module, and {name} is {what} already",
+            suggestion=f'Choose another name, such as rule = "{name}_rule"',
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from atlasgen.errors import AtlasgenError, CompileError, SpecError, shown
+from atlasgen.spec.names import NAME_FORM, NAME_PATTERN
 
 __all__ = [
     "AtlasgenError",
@@ -19,7 +20,7 @@ __all__ = [
     "translated",
 ]
 
-_NUMBER_ERRORS = {"float_type": "a number", "int_type": "a whole number", "string_type": "a text"}
+_TYPE_ERRORS = {"float_type": "a number", "int_type": "a whole number", "string_type": "a text"}
 
 
 def near_miss(word: Any, candidates: Iterable[str]) -> str | None:
@@ -91,8 +92,10 @@ def _one(path: tuple[Any, ...], entries: list[Any], known_keys: Any, file: str |
     for entry in entries:
         if entry["type"] == "literal_error":
             allowed += [word.strip(" '") for word in _split(entry["ctx"]["expected"])]
-        elif entry["type"] in _NUMBER_ERRORS:
-            allowed.append(_NUMBER_ERRORS[entry["type"]])
+        elif entry["type"] in _TYPE_ERRORS:
+            allowed.append(_TYPE_ERRORS[entry["type"]])
+        elif entry["type"] == "string_pattern_mismatch":
+            allowed.append(NAME_FORM if entry["ctx"]["pattern"] == NAME_PATTERN else "a name")
         else:
             reasons.append(entry["msg"][0].lower() + entry["msg"][1:])
     return SpecError(

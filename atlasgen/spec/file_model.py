@@ -12,9 +12,12 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Discriminator, Field, Tag
 
+from atlasgen.spec.names import NAME_PATTERN
+
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
-Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_]*$", max_length=64)]
+INPUT_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*$"
+Name = Annotated[str, Field(pattern=INPUT_PATTERN, max_length=64)]
 Text = Annotated[str, Field(max_length=20_000)]
 Formula = Annotated[str, Field(min_length=1)]
 StepGate = Literal["none", "head", "token"] | float
@@ -326,7 +329,7 @@ class LayerSection(Section):
 class RuleFile(Section):
     """A whole rule file after `extends` and shorthand are resolved."""
 
-    rule: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=64)]
+    rule: Annotated[str, Field(pattern=NAME_PATTERN, max_length=64)]
     schema_version: Literal[1] = Field(default=1, alias="schema")
     doc: Text = ""
     memory: MemorySection = Field(default_factory=MemorySection)

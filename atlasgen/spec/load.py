@@ -20,6 +20,7 @@ from atlasgen.spec.convert import to_rule, to_table
 from atlasgen.spec.errors import SpecError, near_miss, translated
 from atlasgen.spec.file_model import SECTIONS, RuleFile, known_keys
 from atlasgen.spec.merge import expanded, merged, refuse_inapplicable
+from atlasgen.spec.names import is_taken
 from atlasgen.spec.rule import MemoryRule
 
 MAX_FILE_BYTES = 256 * 1024
@@ -171,7 +172,7 @@ def _rule(
 def _name_of(source: str | None) -> str:
     stem = "rule" if source is None else Path(source).stem
     name = re.sub(r"[^a-z0-9_]", "_", stem.lower())
-    return name if name[:1].isalpha() else f"rule_{name}"
+    return name if name[:1].isalpha() and not is_taken(name) else f"rule_{name}"
 
 
 def _inherited(

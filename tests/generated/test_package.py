@@ -21,7 +21,7 @@ from atlasgen.runtime.configuration import DEFAULT
 from atlasgen.runtime.launch import load_module, shipped_file
 from atlasgen.runtime.torch_backend import program_source
 from atlasgen.schedules.serve import schedule
-from atlasgen.spec import load_rule, shipped_specs
+from atlasgen.spec import load_rule, rule_from_table, shipped_specs
 
 ROOT = Path(__file__).parents[2]
 NAMES = [
@@ -165,6 +165,14 @@ def test_equal_specs_give_equal_bytes_in_every_process(built):
     for line in printed.pop().splitlines():
         name, file, digest = line.split()
         assert hashlib.sha256((built / name / file).read_bytes()).hexdigest() == digest
+
+
+def test_the_docstring_imports_the_package_from_where_it_is(built):
+    assert "    from atlasgen.generated.simple_gla import SimpleGLA, op\n" in (
+        built / "simple_gla" / "__init__.py"
+    ).read_text("utf-8")
+    own = packages.files_of(rule_from_table({"rule": "my_rule", "extends": "retnet"}))
+    assert "    from my_rule import MyRule, op\n" in own["__init__.py"]
 
 
 # -- writing ---------------------------------------------------------------------------------------

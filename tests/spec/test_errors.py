@@ -46,7 +46,7 @@ FILE_ERRORS: list[tuple[dict[str, Any], str, list[str]]] = [
     ({"inputs": {"a": "tokens"}}, "inputs.a.shape", ['Did you mean "token"?', "head_key"]),
     ({"gradient": {"state": 0}}, "gradient.state", ["0"]),
     ({"schema": 2}, "schema", ["2", "1"]),
-    ({"rule": "Bad Name"}, "rule", ["Bad Name"]),
+    ({"rule": "Bad Name"}, "rule", ["Bad Name", "lower-case letters, digits and _"]),
     ({"layer": {"qk_norm": "l3"}}, "layer.qk_norm", ["l2, rms, none"]),
     ({"extends": "omeganet_liner"}, "extends", ['Did you mean "omeganet_linear"?', "retnet"]),
     ({"extends": 3}, "extends", ["a text"]),
@@ -54,7 +54,9 @@ FILE_ERRORS: list[tuple[dict[str, Any], str, list[str]]] = [
 ]
 
 RULINGS: list[tuple[dict[str, Any], str, list[str]]] = [
-    ({"rule": "lambda"}, "rule", ["Python module"]),
+    ({"rule": "lambda"}, "rule", ["Python module", "a word of Python", "lambda_rule"]),
+    ({"rule": "torch"}, "rule", ["the name of a module", "torch_rule"]),
+    ({"rule": "json"}, "rule", ["the name of a module"]),
     ({"block": 16, "retention": {"kind": "token", "order": "decay_first"}}, "retention.order",
      ["block of 16", "block.size = 1"]),
     ({"features": "exp", "retention": "channel"}, "retention.kind", ["F = K", "token"]),
@@ -197,6 +199,11 @@ def test_a_broken_file_is_named(tmp_path: Path, text: str, word: str) -> None:
     with pytest.raises(SpecError) as caught:
         load_rule(path)
     assert word in str(caught.value) and "broken.toml" in str(caught.value)
+
+
+def test_a_file_named_like_a_module_gives_a_free_name(tmp_path: Path) -> None:
+    (tmp_path / "code.toml").write_text('loss = "l2"')
+    assert load_rule(tmp_path / "code.toml").name == "rule_code"
 
 
 def test_a_missing_or_binary_file_is_named(tmp_path: Path) -> None:
