@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from atlasgen.cli.console import FAILED, compile_panel, console, errors, spec_panel
 from atlasgen.errors import CompileError, SpecError
-from atlasgen.schedules.serve import refusals
+from atlasgen.schedules.refusals import refusals
 from atlasgen.spec import load_rule
 
 

@@ -1,0 +1,119 @@
+"""What the dual form does not serve: each field with the reason and the nearest value that is served."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from atlasgen.spec.rule import MemoryRule
+
+LINEAR_MAP = "the dual form holds a linear map"
+LINEAR_UPDATE = "the update must be linear in the gradient"
+
+
+class Refusal(NamedTuple):
+    """A field and value that are not served, why, and the nearest that is."""
+
+    field: str
+    value: object
+    reason: str
+    nearest: str
+
+
+Case = tuple[bool, str, object, str, str]  # whether it applies, then the refusal
+
+
+def refusals(rule: MemoryRule) -> list[Refusal]:
+    """All refusals of a rule, empty where the dual form serves it."""
+    cases = (_memory, _loss, _optimizer, _retention, _read, _window, _block)
+    found = [entry for case in cases for entry in case(rule)]
+    return [Refusal(field, value, why, nearest) for applies, field, value, why, nearest in found if applies]
+
+
+def _memory(rule: MemoryRule) -> Iterator[Case]:
+    memory, features = rule.memory, rule.features.kind
+    yield memory.kind != "matrix", "memory.kind", memory.kind, LINEAR_MAP, 'memory = "matrix"'
+    yield memory.bias, "memory.bias", True, "the state is one matrix", "bias = false"
+    yield memory.norm != "none", "memory.norm", memory.norm, LINEAR_MAP, 'norm = "none"'
+    residual = memory.residual
+    yield residual != "none", "memory.residual", residual, LINEAR_MAP, 'residual = "none"'
+    link = memory.link.kind
+    yield link != "none", "memory.link", link, LINEAR_MAP, 'link = "none"'
+    drawn = memory.initial == "normal"
+    nearest = 'initial = "given", with the drawn memory as initial_memory'
+    yield drawn, "memory.initial", "normal", "no schedule draws an initial memory", nearest
+    reason = "feature maps that change the number of features have no tiles yet"
+    yield features in ("poly", "exp"), "features.kind", features, reason, 'features = "elu1"'
+    yield bool(rule.weights), "weights", "overrides", "a matrix memory has one weight", "no weights"
+
+
+def _loss(rule: MemoryRule) -> Iterator[Case]:
+    for term in rule.loss:
+        plain = term.key == "k" and term.target == "v" and term.write in (None, "k")
+        value = f"{term.kind} with key {term.key}, target {term.target}, write {term.write}"
+        reason = "every term predicts v from k and writes at k"
+        yield not plain or term.lr is not None, "loss", value, reason, f'loss = "{term.kind}"'
+    for entry in rule.inputs:
+        wrong = entry.shape not in ("token", "head")
+        reason = "a loss parameter is one number per token or per head"
+        yield wrong, f"inputs.{entry.name}", entry.shape, reason, f'{entry.name} = "token"'
+
+
+def _optimizer(rule: MemoryRule) -> Iterator[Case]:
+    optimizer = rule.optimizer
+    kind, rate, steps = optimizer.kind, optimizer.lr.kind, optimizer.micro_steps
+    reason = "the dual form sums gradients linearly"
+    yield kind not in ("gd", "momentum"), "optimizer.kind", kind, reason, 'optimizer = "gd"'
+    reason = "a step size per channel is not a row factor"
+    yield rate in ("key", "value"), "optimizer.lr", rate, reason, 'lr = "token"'
+    yield optimizer.nesterov, "optimizer.nesterov", True, LINEAR_UPDATE, "nesterov = false"
+    second = optimizer.second.kind
+    yield second != "none", "optimizer.second", "second moment", LINEAR_UPDATE, "no second"
+    transform = bool(optimizer.transform)
+    yield transform, "optimizer.transform", "a list", LINEAR_UPDATE, "transform = []"
+    step = optimizer.step
+    yield step is not None, "optimizer.step", step, LINEAR_UPDATE, "no step"
+    yield optimizer.clip is not None, "optimizer.clip", "a norm", LINEAR_UPDATE, "no clip"
+    yield steps != 1, "optimizer.micro_steps", steps, LINEAR_UPDATE, "micro_steps = 1"
+    detached = rule.gradient.state != "full" or rule.gradient.inner != "full"
+    reason = "the derivative follows the whole recursion"
+    yield detached, "gradient", "detach", reason, "no gradient section"
+
+
+def _retention(rule: MemoryRule) -> Iterator[Case]:
+    retention = rule.retention
+    kind, order, project = retention.alpha.kind, retention.order, retention.project.kind
+    reason = "the decay of the dual form is one number per head and token"
+    yield kind in ("channel", "zero"), "retention.kind", kind, reason, 'retention = "token"'
+    reason = "the dual form takes errors at the memory of the last border, before any decay"
+    yield order == "decay_first", "retention.order", order, reason, 'order = "error_first"'
+    reason = "a projection after each token leaves the linear recursion"
+    yield project != "none", "retention.project", project, reason, 'project = "none"'
+
+
+def _read(rule: MemoryRule) -> Iterator[Case]:
+    read = rule.read
+    reason = "the dual form reads each token's own memory"
+    yield read.at == "block", "read.at", "block", reason, 'read = "post"'
+    normaliser = read.normaliser in ("softmax", "max1")
+    reason = "only the sum of weights is carried along"
+    yield normaliser, "read.normaliser", read.normaliser, reason, 'normaliser = "sum"'
+    yield read.f is not None, "read.f", read.f, LINEAR_MAP, "no read.f"
+
+
+def _window(rule: MemoryRule) -> Iterator[Case]:
+    window, block = rule.window.length, rule.block.size
+    reason = "a window of all tokens needs the least squares schedule"
+    yield window == "all", "window.length", window, reason, "window = 16"
+    beyond = rule.depends_on_memory and window != "all" and int(window) > block
+    reason = f"a window reaches over at most one border, and blocks have {block} tokens"
+    yield beyond, "window.length", window, reason, f"window = {block}, or block = {window}"
+
+
+def _block(rule: MemoryRule) -> Iterator[Case]:
+    block = rule.block
+    yield block.write != "token", "block.write", block.write, LINEAR_MAP, 'write = "token"'
+    momentum = block.momentum
+    yield momentum != "token", "block.momentum", momentum, LINEAR_MAP, 'momentum = "token"'
+    scale = block.row_scale
+    yield scale != "none", "block.row_scale", scale, LINEAR_MAP, 'row_scale = "none"'
