@@ -14,6 +14,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import _functorch as functorch  # type: ignore[attr-defined]
+from torch.autograd import forward_ad
 
 from atlasgen.runtime.executable import Executable, SavedShapes, Tensors
 from atlasgen.spec.rule import MemoryRule
@@ -26,6 +28,16 @@ _SECOND_DERIVATIVE = (
     "second derivatives through a memory rule are not served: its backward is a compiled program "
     "without a derivative of its own. Use backend='reference', whose derivatives of all orders are "
     "torch's, or drop create_graph=True"
+)
+_FORWARD_MODE = (
+    "forward-mode derivatives (torch.func.jvp, jacfwd, torch.autograd.forward_ad) through a memory "
+    "rule are not served: its compiled program has a backward only. Use backend='reference', whose "
+    "derivatives are torch's in both modes, or take them backward, with torch.autograd.grad"
+)
+_FUNCTION_TRANSFORM = (
+    "torch.func.grad, vjp and jacrev through a memory rule are not served: its compiled program has "
+    "a derivative for torch.autograd only. Use torch.autograd.grad or backward(), or "
+    "backend='reference', whose derivatives are torch's"
 )
 
 
@@ -45,9 +57,12 @@ class Program:
     def __call__(self, tensors: Tensors) -> dict[str, Tensor]:
         """Outputs by name for inputs by name; inputs that are missing are not given.
 
-        Raises KeyError for an input that the program does not know.
+        Raises NotImplementedError for inputs that carry a forward-mode tangent or belong to
+        torch.func.grad.
         """
         arguments = [tensors.get(name) for name in self.inputs]
+        if _transforms_are_open():
+            _refuse_transforms(arguments)
         save = torch.is_grad_enabled() and any(
             tensor is not None and tensor.requires_grad for tensor in arguments
         )
@@ -225,6 +240,34 @@ class Program:
 
 def _refuse_second_derivative(ctx: Any, *gradients: Any) -> Any:
     raise NotImplementedError(_SECOND_DERIVATIVE)
+
+
+def _transforms_are_open() -> bool:
+    """Whether the call is inside a dual level or a transform of torch.func; cheap, asked every call."""
+    if torch.compiler.is_compiling():
+        return False
+    return forward_ad._current_level >= 0 or functorch.peek_interpreter_stack() is not None
+
+
+def _refuse_transforms(arguments: Sequence[Any]) -> None:
+    """Raises NotImplementedError where a derivative would be lost; batches of torch.vmap pass."""
+    levels = {entry.level(): entry.key() for entry in functorch.get_interpreter_stack() or ()}
+    current = max(levels, default=0)
+    for layer in arguments:
+        while isinstance(layer, Tensor):
+            wrapped = functorch.is_functorch_wrapped_tensor(layer)
+            level = functorch.maybe_get_level(layer) if wrapped else current
+            # A tangent of an outer level cannot be seen from here: its tensors count as having one.
+            outer = level != current and levels.get(level) == functorch.TransformType.Jvp
+            if outer or (not functorch.is_batchedtensor(layer) and _has_tangent(layer)):
+                raise NotImplementedError(_FORWARD_MODE)
+            if wrapped and torch.is_grad_enabled() and layer.requires_grad:
+                raise NotImplementedError(_FUNCTION_TRANSFORM)
+            layer = functorch.get_unwrapped(layer) if wrapped else None
+
+
+def _has_tangent(tensor: Tensor) -> bool:
+    return forward_ad._current_level >= 0 and forward_ad.unpack_dual(tensor).tangent is not None
 
 
 def _word(name: str) -> str:

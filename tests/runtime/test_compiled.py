@@ -9,6 +9,7 @@ import sys
 import pytest
 import torch
 import torch._dynamo.testing
+from torch.autograd import forward_ad
 from torch.utils.checkpoint import checkpoint
 
 import atlasgen
@@ -138,6 +139,98 @@ def test_the_reference_has_second_derivatives():
     (gradient,) = torch.autograd.grad(y.square().sum(), call.arguments["k"], create_graph=True)
     gradient.square().sum().backward()
     assert call.arguments["v"].grad.abs().max() > 0
+
+
+def of_keys(backend, tokens=3):
+    """A rule as a function of its keys alone, and keys."""
+    call = call_of(RULES["gated"], tokens=tokens)
+    op = operator(RULES["gated"], backend)
+    return lambda keys: op(**{**call.arguments, "k": keys})[0], call.arguments["k"]
+
+
+def dual(function, keys):
+    with forward_ad.dual_level():
+        return forward_ad.unpack_dual(function(forward_ad.make_dual(keys, keys))).tangent
+
+
+def jvp(function, keys):
+    return torch.func.jvp(function, (keys,), (keys,))[1]
+
+
+def derivative(function, keys):
+    return torch.func.grad(lambda keys: function(keys).sum())(keys)
+
+
+def rows(function):
+    """The function of keys with a batch of calls before them."""
+    return lambda keys: torch.vmap(function)(torch.stack([keys, keys]))
+
+
+FORWARD = {
+    "jvp": jvp,
+    "dual tensors": dual,
+    "jacfwd": lambda function, keys: torch.func.jacfwd(function)(keys),
+    "jvp of vmap": lambda function, keys: jvp(rows(function), keys),
+    "dual of vmap": lambda function, keys: dual(rows(function), keys),
+    "jvp beyond grad": lambda function, keys: jvp(
+        lambda keys: torch.func.grad(lambda scale: (scale * function(keys)).sum())(torch.ones(())), keys
+    ),
+}
+
+
+@each_backend
+@pytest.mark.parametrize("mode", FORWARD)
+def test_forward_mode_is_refused(backend, mode):
+    function, keys = of_keys(backend)
+    with pytest.raises(NotImplementedError, match="forward-mode.*backend='reference'"):
+        FORWARD[mode](function, keys)
+
+
+@each_backend
+def test_derivatives_of_function_transforms_are_refused(backend):
+    function, keys = of_keys(backend)
+    transforms = (
+        derivative,
+        lambda f, k: torch.func.vjp(f, k),
+        lambda f, k: torch.func.jacrev(f)(k),
+        lambda f, k: torch.func.hessian(lambda k: f(k).sum())(k),
+    )
+    for transform in transforms:
+        with pytest.raises(NotImplementedError, match="torch.func.grad.*backend='reference'"):
+            transform(function, keys)
+
+
+@each_backend
+def test_calls_beside_a_function_transform_pass(backend):
+    """Inputs that carry no derivative are served inside a transform and a dual level."""
+    function, keys = of_keys(backend)
+    expected = function(keys)
+    with forward_ad.dual_level():
+        assert torch.equal(function(keys), expected)
+    _, found = torch.func.jvp(lambda scale: scale * function(keys), (torch.ones(()),), (torch.ones(()),))
+    assert torch.equal(found, expected)
+    found = torch.func.grad(lambda scale: (scale * function(keys)).sum())(torch.ones(()))
+    assert torch.allclose(found, expected.sum())
+
+
+@each_backend
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+def test_a_batch_of_calls(backend):
+    function, keys = of_keys(backend)
+    found = torch.vmap(function)(torch.stack([keys, 2 * keys]))
+    assert torch.equal(found, torch.stack([function(keys), function(2 * keys)]))
+
+
+def test_the_reference_serves_function_transforms():
+    function, keys = of_keys("reference")
+    tangents = [jvp(function, keys), dual(function, keys)]
+    step = 1e-3
+    difference = (function(keys * (1 + step)) - function(keys * (1 - step))) / (2 * step)
+    for tangent in tangents:
+        close(tangent, difference, 1e-2)
+    leaf = keys.clone().requires_grad_()
+    expected = torch.autograd.grad(function(leaf).sum(), leaf)[0]
+    close(derivative(function, keys), expected)
 
 
 @each_backend
