@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from atlasgen.emit.torch_emitter import backward_text, forward_text, leaf_name
+from atlasgen.errors import CompileError
 from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Capture
@@ -28,6 +29,7 @@ from atlasgen.spec.rule import MemoryRule
 ROW_TENSORS = ("q", "k", "v")
 CACHED_BYTES = 1 << 21  # of keys and values per span of blocks
 LEAST_SPAN = 8  # blocks
+LARGEST_BLOCK = 8192  # rows: their [rows, rows] weights take 256 MiB a head
 EVEN = 16  # products with 80 columns take three quarters of the time of those with 79
 
 
@@ -98,6 +100,14 @@ class TorchProgram:
     def __init__(self, rule: MemoryRule) -> None:
         self.rule = rule
         self.scheduled = schedule(rule)
+        if self.scheduled.chunk > LARGEST_BLOCK:
+            raise CompileError(
+                "block.size",
+                self.scheduled.chunk,
+                "a block is computed as a whole, with the weights between all its rows",
+                f"block = {LARGEST_BLOCK}",
+                rule=rule.name,
+            )
         self.programs, self._functions = _compiled(rule)
         self.program = self.programs.forward
         self.chunk = self.scheduled.chunk

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from atlasgen.emit.torch_release import with_releases
+from atlasgen.errors import CompileError
 from atlasgen.ir.node import walk
 from atlasgen.runtime import blocks
 from atlasgen.runtime.torch_backend import TorchProgram, program_source, programs_for
@@ -158,3 +159,9 @@ def test_decays_of_mild_and_strong_gates(exclusive, strength):
             exact[..., row, column] = log[..., column + 1 : until].double().sum(-1).exp()
     smallest = torch.finfo(torch.float32).tiny  # products below it cannot be held
     torch.testing.assert_close(blocks.decay(sums, exclusive).double(), exact, rtol=1e-5, atol=smallest)
+
+
+def test_a_block_that_is_too_large_is_refused_by_name():
+    rule = rule_from_table({"rule": "endless_blocks", "loss": "l2", "block": 20_000})
+    with pytest.raises(CompileError, match=r"block\.size = 20,?000"):
+        TorchProgram(rule)
