@@ -39,8 +39,6 @@ def test_golden(name: str, stage: str, golden) -> None:
 @pytest.mark.parametrize("name", shipped_specs())
 @pytest.mark.parametrize("stage", STAGES)
 def test_every_stage_prints_every_shipped_rule(name: str, stage: str) -> None:
-    if stage in ("plan", "triton"):
-        pytest.importorskip("atlasgen.emit.triton_module")
     text = stage_text(load_rule(name), stage)
     assert text.endswith("\n") and len(text.splitlines()) >= 2
     if stage in ("torch", "triton"):

@@ -53,7 +53,6 @@ def test_reasons_follow_the_rule() -> None:
 
 @pytest.mark.parametrize("name", ["simple_gla", "omeganet_linear"])
 def test_kernels_do_at_least_the_work_of_their_program(name: str) -> None:
-    pytest.importorskip("atlasgen.emit.plan")
     scheduled = schedule(load_rule(name))
     programs = {cost.name: cost for cost in costs(scheduled, SIZE, "float32")}
     for form in ("split", "fused"):

@@ -164,7 +164,6 @@ def test_what_cannot_be_verified_is_refused() -> None:
 
 
 def test_interpreted_kernels() -> None:
-    pytest.importorskip("atlasgen.runtime.triton_backend")
     rule = load_rule("simple_gla")
     for result in verify_rule(rule, ["triton", "triton:fused"], ["float32", "bfloat16"], SMALL):
         assert result.passed, (result.backend, result.dtype, result.case, result.failure, result.worst)

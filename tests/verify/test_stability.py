@@ -33,6 +33,7 @@ def error_after(rule, rate: float, blocks: int) -> float:
     memory = torch.zeros(1, 4, 2, dtype=torch.float64)
     memory[0, 1, 0] = 1.0
     _, state = run(rule, k, k, v, lr=torch.tensor([rate], dtype=torch.float64), initial_memory=memory)
+    assert state is not None
     return abs(float(state["memory"]["M"][0, 0, 1, 0]))
 
 
