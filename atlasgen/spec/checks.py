@@ -6,7 +6,6 @@ They run on the finished rule, so that rules made in Python meet the same ruling
 
 from __future__ import annotations
 
-import dataclasses
 import keyword
 import math
 import re
@@ -20,11 +19,13 @@ from atlasgen.spec.checks_update import (
     check_optimizer,
     check_transform,
 )
-from atlasgen.spec.errors import near_miss
+from atlasgen.spec.convert import to_table
+from atlasgen.spec.errors import dotted, near_miss
 from atlasgen.spec.expression import ELEMENTWISE_FUNCTIONS, evaluate_number, parse_tree
+from atlasgen.spec.file_model import MAX_WINDOW
 from atlasgen.spec.graph import graph_depth
 from atlasgen.spec.names import NAME_FORM, NAME_PATTERN, is_taken
-from atlasgen.spec.refusal import SIZES_TO_TRY, elementwise, keeps_size, refuse
+from atlasgen.spec.refusal import SIZES_TO_TRY, elementwise, keeps_size, refuse, refuse_unfit
 from atlasgen.spec.rule import Gate, MemoryRule
 
 _HEADS_TO_TRY = range(64)
@@ -52,10 +53,11 @@ def check_name(rule: MemoryRule) -> None:
 
 
 def check_numbers(rule: MemoryRule) -> None:
-    """Every number of the rule is finite, every constant gate in its range."""
-    for path, value in _numbers(dataclasses.asdict(rule), ()):
+    """Every number of the rule fits float32, every constant gate lies in its range."""
+    for path, value in _numbers(to_table(rule), ()):
         if not math.isfinite(value):
-            refuse(rule, ".".join(path), value, "a number of a rule is finite")
+            refuse(rule, dotted(path), value, "a number of a rule is finite")
+        refuse_unfit(rule, dotted(path), value, value)
     gates = [
         ("optimizer.lr", rule.optimizer.lr, "lr"),
         ("optimizer.theta", rule.optimizer.theta, "unit"),
@@ -74,15 +76,16 @@ def check_numbers(rule: MemoryRule) -> None:
         _check_constant(rule, field, gate, kind)
 
 
-def _numbers(value: Any, path: tuple[str, ...]) -> Iterable[tuple[tuple[str, ...], float]]:
+def _numbers(value: Any, path: tuple[str | int, ...]) -> Iterable[tuple[tuple[str | int, ...], float]]:
+    """The numbers of a rule's table, each with its place in a file."""
     if isinstance(value, float):
         yield path, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _numbers(item, (*path, str(key)))
+            yield from _numbers(item, (*path, key))
     elif isinstance(value, (list, tuple)):
         for index, item in enumerate(value):
-            yield from _numbers(item, (*path, str(index)))
+            yield from _numbers(item, (*path, index))
 
 
 def _check_constant(rule: MemoryRule, field: str, gate: Gate, kind: str) -> None:
@@ -102,8 +105,8 @@ def _check_constant(rule: MemoryRule, field: str, gate: Gate, kind: str) -> None
             rule,
             field,
             gate.value,
-            "a constant needs exactly one value",
-            allowed=["a number", "an expression in head"],
+            "value is missing" if gate.value is None else "a constant has one value, not two",
+            allowed=["a number", "an expression in head"] if kind == "alpha" else ["a number"],
         )
     if gate.expression is not None:
         if kind != "alpha":
@@ -231,6 +234,9 @@ def check_window(rule: MemoryRule) -> None:
     if isinstance(window.length, int) and window.length < 1:
         refuse(rule, "window.length", window.length, "a window holds the current token",
                allowed=["a whole number from 1", "all"])  # fmt: skip
+    if isinstance(window.length, int) and window.length > MAX_WINDOW:
+        refuse(rule, "window.length", window.length, "a window holds its rows in memory at once",
+               allowed=[f"a whole number from 1 to {MAX_WINDOW}", "all"])  # fmt: skip
     if window.length == "all" and window.gate.kind in ("pair", "position"):
         refuse(
             rule,
@@ -307,7 +313,8 @@ def check_read(rule: MemoryRule) -> None:
             suggestion='Use normaliser = "sum", or features = "exp"',
         )
     for sizes in SIZES_TO_TRY:
-        evaluate_number(read.scale, sizes, field="read.scale", file=rule.source)
+        value = evaluate_number(read.scale, sizes, field="read.scale", file=rule.source)
+        refuse_unfit(rule, "read.scale", read.scale, value)
     if read.f is not None:
         functions = {**ELEMENTWISE_FUNCTIONS, "norm": 1}
         parse_tree(read.f, ["z", "q"], functions, field="read.f", file=rule.source)
@@ -320,7 +327,7 @@ def check_weights(rule: MemoryRule) -> None:
             refuse(
                 rule,
                 f"weights.{item.name}",
-                item.name,
+                None,
                 "the memory has no weight of this name",
                 allowed=known,
                 suggestion=near_miss(item.name, known),
@@ -360,7 +367,7 @@ def check_layer(rule: MemoryRule) -> None:
             refuse(
                 rule,
                 field,
-                item.name,
+                None,
                 "this rule takes no gate of this name from outside",
                 allowed=known or ["none: the rule has no gates"],
                 suggestion=near_miss(item.name, known),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
+from atlasgen.spec.errors import HUBER_DELTA
 from atlasgen.spec.expression import ELEMENTWISE_FUNCTIONS
+from atlasgen.spec.file_model import MAX_BLOCK
 from atlasgen.spec.refusal import check_input, elementwise, refuse
 from atlasgen.spec.rule import LossTerm, MemoryRule, Transform
 
@@ -41,7 +43,8 @@ def _check_term(rule: MemoryRule, term: LossTerm, field: str) -> None:
         if isinstance(term.delta, str):
             check_input(rule, f"{field}.delta", term.delta, ("token", "head"))
         elif not term.delta > 0:
-            refuse(rule, f"{field}.delta", term.delta, "a threshold is positive")
+            refuse(rule, f"{field}.delta", term.delta, "a threshold is positive",
+                   allowed=HUBER_DELTA)  # fmt: skip
     if term.kind == "dot" and term.per == "row":
         refuse(rule, f"{field}.per", "row", "a dot loss is no function of the error's norm",
                allowed=["element"])  # fmt: skip
@@ -89,18 +92,18 @@ def check_inputs(rule: MemoryRule) -> None:
             refuse(
                 rule,
                 field,
-                item.name,
+                item.shape,
                 "this name has a meaning in every rule already",
                 suggestion="Choose another name for the input",
             )
         seen.add(item.name)
         if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", item.name):
-            refuse(rule, field, item.name, "an input's name is an argument's name")
+            refuse(rule, field, item.shape, "an input's name is an argument's name")
         if item.name not in _names_used(rule):
             refuse(
                 rule,
                 field,
-                item.name,
+                item.shape,
                 "this input is declared but nothing in the rule uses it",
                 suggestion="Name it in a loss term (key, target, write, lr, delta, expression), or remove it",
             )
@@ -121,6 +124,9 @@ def check_block(rule: MemoryRule) -> None:
     block, optimizer = rule.block, rule.optimizer
     if block.size < 1:
         refuse(rule, "block.size", block.size, "a block holds at least one token")
+    if block.size > MAX_BLOCK:
+        refuse(rule, "block.size", block.size, "a block holds its rows in memory at once",
+               allowed=[f"a whole number from 1 to {MAX_BLOCK}"])  # fmt: skip
     if block.momentum == "block":
         if optimizer.kind != "momentum":
             refuse(rule, "block.momentum", "block", f'optimizer "{optimizer.kind}" has no momentum',

@@ -20,7 +20,17 @@ __all__ = [
     "translated",
 ]
 
-_TYPE_ERRORS = {"float_type": "a number", "int_type": "a whole number", "string_type": "a text"}
+_TYPE_ERRORS = {
+    "float_type": "a number",
+    "int_type": "a whole number",
+    "string_type": "a text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a table",
+    "model_type": "a table",
+}
+HUBER_DELTA = ("a number above 0", "the name of an input")
+_TRANSFORMS = ('a list of tables, such as transform = [{ kind = "sign" }]',)
 
 
 def near_miss(word: Any, candidates: Iterable[str]) -> str | None:
@@ -97,7 +107,13 @@ def _one(path: tuple[Any, ...], entries: list[Any], known_keys: Any, file: str |
         elif entry["type"] == "string_pattern_mismatch":
             allowed.append(NAME_FORM if entry["ctx"]["pattern"] == NAME_PATTERN else "a name")
         else:
+            if entry["type"] == "finite_number":
+                allowed.append("a number")
             reasons.append(entry["msg"][0].lower() + entry["msg"][1:])
+    if path[-1:] == ("delta",):
+        allowed = list(HUBER_DELTA)
+    elif path[-1:] == ("transform",):
+        allowed = list(_TRANSFORMS)
     return SpecError(
         field,
         "; ".join(reasons) or "not a value of this field",

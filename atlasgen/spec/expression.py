@@ -24,7 +24,7 @@ MAX_NODES = 200
 MAX_DEPTH = 40
 MAX_CALLS = 8  # functions inside functions: silu and gelu double their argument in sympy
 MAX_EXPONENT = 16
-MAX_NUMBER = 1e100  # largest constant, and the inverse of the smallest
+MAX_NUMBER = 1e38  # largest constant, and the inverse of the smallest: what float32 holds
 
 ELEMENTWISE_FUNCTIONS: dict[str, int] = {
     "exp": 1, "log": 1, "sqrt": 1, "tanh": 1, "sigmoid": 1, "relu": 1, "silu": 1, "gelu": 1,

@@ -17,6 +17,15 @@ from atlasgen.spec.names import NAME_PATTERN
 Positive = Annotated[float, Field(gt=0)]
 Count = Annotated[int, Field(ge=1, le=2**31 - 1)]
 INPUT_PATTERN = r"^[A-Za-z][A-Za-z0-9_]*$"
+MAX_WINDOW = 65_536
+MAX_BLOCK = 1_048_576
+
+
+def _count(most: int) -> Any:
+    """Bounds for editors; checks.py says why there is a largest."""
+    return Field(ge=1, le=2**31 - 1, json_schema_extra={"maximum": most})
+
+
 Name = Annotated[str, Field(pattern=INPUT_PATTERN, max_length=64)]
 Text = Annotated[str, Field(max_length=20_000)]
 Formula = Annotated[str, Field(min_length=1)]
@@ -142,7 +151,7 @@ class WindowSection(Section):
     """window: how many of the last tokens count in each update, and with which weights."""
 
     main = "length"
-    length: Literal["all"] | Count = 1
+    length: Literal["all"] | Annotated[int, _count(MAX_WINDOW)] = 1
     gate: Literal["none", "token", "pair", "position"] = "none"
     boundary: Literal["halo", "carry", "truncate"] = "halo"
     normalise: Literal["sum", "mean"] = "sum"
@@ -153,7 +162,7 @@ class BlockSection(Section):
     tokens."""
 
     main = "size"
-    size: Count = 1
+    size: Annotated[int, _count(MAX_BLOCK)] = 1
     write: Literal["token", "block"] = "token"
     momentum: Literal["token", "block"] = "token"
     row_scale: Literal["none", "position", "token"] = "none"

@@ -9,6 +9,8 @@ from atlasgen.spec.errors import SpecError, near_miss
 from atlasgen.spec.expression import parse_expression
 from atlasgen.spec.rule import MemoryRule
 
+_FLOAT32 = (2.0**-126, (2 - 2.0**-23) * 2.0**127)  # its smallest normal number and its largest
+
 SIZES_TO_TRY = ({"K": 64, "V": 64, "F": 64}, {"K": 48, "V": 80, "F": 48})
 """Sizes at which every size expression of a rule must have a value."""
 
@@ -22,15 +24,28 @@ def refuse(
     allowed: Iterable[str] = (),
     suggestion: str | None = None,
 ) -> NoReturn:
-    """Raise the SpecError of one ruling."""
+    """Raise the SpecError of one ruling; a value of None is not shown."""
     raise SpecError(
         field,
         reason,
-        value=value,
+        **({} if value is None else {"value": value}),
         allowed=tuple(allowed),
         suggestion=suggestion,
         file=rule.source or f"rule {rule.name}",
     )
+
+
+def refuse_unfit(rule: MemoryRule, field: str, shown: Any, value: float) -> None:
+    """Refuse a finite number, shown as the file has it, that is infinite or 0 as a float32."""
+    if value and not _FLOAT32[0] <= abs(value) <= _FLOAT32[1]:
+        low, high = _FLOAT32
+        refuse(
+            rule,
+            field,
+            shown,
+            f"too {'large' if abs(value) > high else 'small'} for float32, in which rules are computed",
+            allowed=[f"0, or a number between {low:.2g} and {high:.2g} in size"],
+        )
 
 
 def keeps_size(rule: MemoryRule) -> bool:
