@@ -16,23 +16,31 @@ from atlasgen.spec.rule import Gate, MemoryRule, Read
 Tensors = dict[str, Tensor]
 
 
+class CombinationError(AtlasgenError):
+    """Two differences that cannot both be made."""
+
+
 @dataclass(frozen=True)
 class Variant:
     """One difference: `label` as in 'yours equals this rule with LABEL'.
 
     field: what it changes; two variants of one field are never combined. change: the rule's other
-    form. scaled: factors on arguments (a loss with a factor 2 is a doubled lr).
+    form. scaled: factors on arguments (a loss with a factor 2 is a doubled lr). adjust: what else
+    becomes of the arguments, after the factors.
     """
 
     label: str
     field: str
     change: Callable[[MemoryRule], MemoryRule] = lambda rule: rule
     scaled: tuple[tuple[str, float], ...] = ()
+    adjust: Callable[[Tensors], Tensors] | None = None
 
     def arguments(self, rule: MemoryRule, arguments: Tensors) -> Tensors:
         """The arguments that the changed rule reads: scaled, and without gates that it lacks."""
         factors = dict(self.scaled)
         found = {name: tensor * factors.get(name, 1.0) for name, tensor in arguments.items()}
+        if self.adjust is not None:
+            found = self.adjust(found)
         gates = {
             "lr": rule.optimizer.lr,
             "log_alpha": rule.retention.alpha,
@@ -55,6 +63,7 @@ def combined(first: Variant, second: Variant) -> Variant:
         f"{first.field}+{second.field}",
         lambda rule: second.change(first.change(rule)),
         (*first.scaled, *second.scaled),
+        first.adjust or second.adjust,
     )
 
 
@@ -72,7 +81,7 @@ def usual_differences(rule: MemoryRule) -> list[Variant]:
     found = []
     for variant in _candidates(rule):
         other = changed(rule, variant)
-        if other is not None and (other.hash != rule.hash or variant.scaled):
+        if other is not None and (other.hash != rule.hash or variant.scaled or variant.adjust):
             found.append(variant)
     return found
 
@@ -142,6 +151,7 @@ def _retentions(rule: MemoryRule) -> Iterator[Variant]:
     for order in ("decay_first", "error_first"):
         if order != rule.retention.order:
             yield Variant(f"order = {order}", "retention.order", _replace("retention", order=order))
+    yield from _decay_after(rule)
     if rule.retention.alpha.kind != "none":
         change = _replace("retention", alpha=Gate(), toward="zero")
         yield Variant("no decay", "retention.alpha", change)
@@ -152,6 +162,30 @@ def _retentions(rule: MemoryRule) -> Iterator[Variant]:
             yield Variant(f"toward = {toward}", "retention.toward", _replace("retention", toward=toward))
     if rule.memory.initial in ("learned", "given"):
         yield Variant("a memory that starts at zero", "memory.initial", _replace("memory", initial="zero"))
+
+
+def _decay_after(rule: MemoryRule) -> Iterator[Variant]:
+    """M = alpha (M - lr G): the rule's own order with a step of alpha lr, token by token."""
+    optimizer, alpha = rule.optimizer, rule.retention.alpha
+    outside = optimizer.lr_at == "update" or (optimizer.kind == "gd" and not optimizer.transform)
+    if not outside or optimizer.kind == "implicit" or alpha.kind not in ("head", "token"):
+        return
+    if optimizer.lr.kind not in ("none", "head", "token") and optimizer.lr.value is None:
+        return
+    constant = 1.0 if optimizer.lr.value is None else optimizer.lr.value
+
+    def change(rule: MemoryRule) -> MemoryRule:
+        if rule.optimizer.lr != optimizer.lr:
+            raise CombinationError("the step is another one")
+        return _replace("optimizer", lr=Gate("token"))(rule)
+
+    def adjust(arguments: Tensors) -> Tensors:
+        per_token = arguments["v"].new_ones(*arguments["v"].shape[:2], 1)
+        decay = arguments["log_alpha"].exp()
+        lr = arguments.get("lr", constant) * decay * per_token
+        return {**arguments, "lr": lr}
+
+    yield Variant("decay after the step, M = alpha (M - lr G)", "retention.order", change, adjust=adjust)
 
 
 def _windows(rule: MemoryRule) -> Iterator[Variant]:

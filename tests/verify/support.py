@@ -22,6 +22,7 @@ def omega(
     boundary: str = "halo",
     mean: bool = False,
     decay: bool = True,
+    decay_last: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """The Omega rule with an l2 loss and a matrix memory, token by token. y, and M [B, H, K, V]."""
     batch, tokens, heads, keys = q.shape
@@ -43,6 +44,7 @@ def omega(
             gradient = gradient / total[..., None, None]
         before = memory
         kept = log_alpha[:, t].exp()[..., None, None] if decay else 1.0
-        memory = kept * memory - lr[:, t][..., None, None] * gradient
+        step = lr[:, t][..., None, None] * gradient
+        memory = kept * (memory - step) if decay_last else kept * memory - step
         reads.append(scale * torch.einsum("bhk,bhkv->bhv", q[:, t], before if pre else memory))
     return torch.stack(reads, 1), memory

@@ -42,6 +42,8 @@ def test_the_same_rule() -> None:
         ({"boundary": "carry"}, "boundary = carry"),
         ({"mean": True}, "normalise = mean"),
         ({"decay": False}, "no decay"),
+        ({"decay_last": True}, "decay after the step"),
+        ({"decay_last": True, "pre": True}, "decay after the step"),
         ({"block": 1}, "block = 1"),
         ({"block": 8}, "block = 8"),
         ({"window": 4}, "window = 4"),
@@ -99,6 +101,21 @@ def test_order_of_decay_and_prediction() -> None:
     )
     verdict = compare_with(rule, lambda q, k, v, **gates: run(other, q, k, v, **gates))
     assert [variant.label for variant in verdict.equal] == ["order = decay_first"]
+
+
+def test_decay_after_the_step_of_a_rule_without_a_rate() -> None:
+    rule = load_rule("simple_gla")
+
+    def yours(q, k, v, log_alpha):
+        memory, reads = torch.zeros(*v.shape[:1], *v.shape[2:3], k.shape[-1], v.shape[-1], dtype=v.dtype), []
+        for t in range(v.shape[1]):
+            written = memory + torch.einsum("bhk,bhv->bhkv", k[:, t], v[:, t])
+            memory = log_alpha[:, t].exp()[..., None, None] * written
+            reads.append(torch.einsum("bhk,bhkv->bhv", q[:, t], memory))
+        return torch.stack(reads, 1)
+
+    verdict = compare_with(rule, yours)
+    assert [variant.label for variant in verdict.equal] == ["decay after the step, M = alpha (M - lr G)"]
 
 
 def test_a_normaliser_that_is_missing() -> None:
