@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -194,6 +195,12 @@ class _Reader:
             self.refuse("an expression is a text", ["an expression in quotes"])
         if len(self.text) > MAX_LENGTH:
             self.refuse(f"an expression has at most {MAX_LENGTH} characters, not {len(self.text)}")
+        if not self.text.isascii():
+            # Python reads look-alikes (full-width letters) as the plain ones; a text here means itself.
+            odd = next(letter for letter in self.text if not letter.isascii())
+            self.refuse(
+                f"an expression is plain ASCII text, without {odd!a} ({unicodedata.name(odd, 'unnamed')})"
+            )
         try:
             tree = ast.parse(self.text.strip(), mode="eval").body
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:

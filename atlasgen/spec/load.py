@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import importlib.resources
 import json
 import os
@@ -15,6 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from atlasgen.errors import ArgumentError
 from atlasgen.spec.checks import check_rule
 from atlasgen.spec.convert import to_rule, to_table
 from atlasgen.spec.errors import SpecError, near_miss, translated
@@ -25,6 +27,7 @@ from atlasgen.spec.rule import MemoryRule
 
 MAX_FILE_BYTES = 256 * 1024
 MAX_ANCESTORS = 16
+_NEAR_MISSES = 3  # names beside the shipped ones that a refused `extends` offers
 
 
 def specs_folder() -> Traversable:
@@ -60,13 +63,21 @@ def load_rule(path_or_name: str | os.PathLike[str] | MemoryRule) -> MemoryRule:
 
     A text that ends in .toml or contains a path separator, and any Path, is a file; other texts are
     names. Raises SpecError that names file, field, value, what is allowed and the next step. A
-    MemoryRule is checked and an equal one returned.
+    MemoryRule is checked and an equal one returned. Anything else raises ArgumentError.
     """
     if isinstance(path_or_name, MemoryRule):
         # Through the file's models: what a file could not say, a rule made in Python may not hold.
         rule, source = path_or_name, path_or_name.source
         checked = _rule(to_table(rule), source or f"rule {rule.name}", None, None)
         return dataclasses.replace(checked, source=source)
+    if not isinstance(path_or_name, (str, os.PathLike)):
+        raise ArgumentError(
+            "rule",
+            "not a rule",
+            value=path_or_name,
+            allowed="a MemoryRule, the path of a .toml file, or the name of a shipped rule",
+            suggestion="For a table of Python values use atlasgen.spec.rule_from_table",
+        )
     text = os.fspath(path_or_name)
     is_name = isinstance(path_or_name, str) and not text.endswith(".toml")
     if is_name and "/" not in text and os.sep not in text:
@@ -191,6 +202,7 @@ def _inherited(
         return own
     if not isinstance(parent_name, str):
         raise SpecError("extends", "the name of a rule is a text", value=parent_name, file=source)
+    _refuse_itself(parent_name, source, library, chain)
     if parent_name in chain or len(chain) >= MAX_ANCESTORS:
         raise SpecError(
             "extends",
@@ -206,6 +218,21 @@ def _inherited(
     whole = merged(base, own)
     refuse_inapplicable(whole, source)
     return whole
+
+
+def _refuse_itself(
+    name: str, source: str | None, library: Mapping[str, Mapping[str, Any]] | None, chain: tuple[str, ...]
+) -> None:
+    """SpecError for a file that names itself, unless a shipped rule or the library has the name."""
+    own = chain[-1] if chain else None if source is None else Path(source).stem
+    if name == own and (chain or name not in (*shipped_specs(), *(library or ()))):
+        raise SpecError(
+            "extends",
+            "the rule extends itself",
+            value=name,
+            suggestion="Name another rule, or remove extends",
+            file=source,
+        )
 
 
 def _find(
@@ -225,11 +252,17 @@ def _find(
     known = {*shipped_specs(), *(library or ())}
     if folder is not None and folder.is_dir():
         known |= {item.stem for item in folder.glob("*.toml")} - {"pyproject"}
+    bare = Path(name).name.removesuffix(".toml")
+    if bare != name and bare in known:
+        suggestion = f'Write the name alone, without folder and .toml: extends = "{bare}"'
+    else:
+        suggestion = near_miss(bare, known)
+    close = difflib.get_close_matches(bare, known, n=_NEAR_MISSES)
     raise SpecError(
         "extends",
         "no rule of this name beside the file or among the shipped ones",
         value=name,
-        allowed=sorted(known),
-        suggestion=near_miss(name, known),
+        allowed=sorted({*shipped_specs(), *close}),
+        suggestion=suggestion,
         file=source,
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from atlasgen.errors import ArgumentError, AtlasgenError, CompileError
-from atlasgen.spec import SpecError, load_rule, rule_from_table
+from atlasgen.spec import SpecError, load_rule, rule_from_table, shipped_specs
 
 MLP = {"kind": "mlp", "initial": "learned"}
 
@@ -70,6 +70,8 @@ RULINGS: list[tuple[dict[str, Any], str, list[str]]] = [
     ({"read": {"scale": "K * 1e38"}}, "read.scale", ["too large for float32"]),
     ({"window": 65537}, "window.length", ["holds its rows in memory at once", "1 to 65536", "all"]),
     ({"block": 1048577}, "block.size", ["holds its rows in memory at once", "1 to 1048576"]),
+    ({"features": {"kind": "expr", "expression": "\uff58 + 1"}}, "features.expression",
+     ["plain ASCII", "FULLWIDTH LATIN SMALL LETTER X"]),
     ({"rule": "json"}, "rule", ["the name of a module"]),
     ({"block": 16, "retention": {"kind": "token", "order": "decay_first"}}, "retention.order",
      ["block of 16", "block.size = 1"]),
@@ -235,6 +237,32 @@ def test_rules_that_extend_each_other_are_refused(tmp_path: Path) -> None:
     (tmp_path / "second.toml").write_text('extends = "first"')
     with pytest.raises(SpecError, match="circle: second -> first -> second"):
         load_rule(tmp_path / "first.toml")
+
+
+def test_a_file_that_names_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text('extends = "own"')
+    (tmp_path / "child.toml").write_text('extends = "own"')
+    for name in ("own", "child"):
+        with pytest.raises(SpecError, match=r'own\.toml: extends = "own": the rule extends itself'):
+            load_rule(tmp_path / f"{name}.toml")
+    (tmp_path / "retnet.toml").write_text('extends = "retnet"\nblock = 4')
+    assert load_rule(tmp_path / "retnet.toml").block.size == 4
+
+
+@pytest.mark.parametrize("name", ["./good.toml", "good.toml", "./good"])
+def test_extends_takes_a_name_and_no_path(tmp_path: Path, name: str) -> None:
+    for stem in ("good", "goods", *(f"unrelated_{index}" for index in range(20))):
+        (tmp_path / f"{stem}.toml").write_text('loss = "l2"')
+    (tmp_path / "own.toml").write_text(f'extends = "{name}"')
+    with pytest.raises(SpecError, match=r'without folder and \.toml: extends = "good"') as caught:
+        load_rule(tmp_path / "own.toml")
+    assert set(caught.value.allowed) == {*shipped_specs(), "good", "goods"}
+
+
+@pytest.mark.parametrize("rule", [None, 3, {"loss": "l2"}, b"retnet"])
+def test_what_is_no_rule_is_an_argument_error(rule: Any) -> None:
+    with pytest.raises(ArgumentError, match=r"argument rule .*not a rule.*name of a shipped rule"):
+        load_rule(rule)
 
 
 def test_extends_does_not_leave_its_folder(tmp_path: Path) -> None:
