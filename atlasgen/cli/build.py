@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from atlasgen.cli.console import FAILED, console, progress
+from atlasgen.cli.console import FAILED, SentenceError, console, progress
 from atlasgen.cli.optional import part
 from atlasgen.spec import load_rule, shipped_specs
 
@@ -27,6 +27,9 @@ def build(
     part("atlasgen.emit.package", "write_files", "Writing packages")
     from atlasgen.cli.packages import stale, write_package
 
+    file = next((path for path in (out, *out.parents) if path.exists() and not path.is_dir()), None)
+    if file is not None:
+        raise SentenceError(f"--out {out}: {file} is a file. Name a folder; it is made where there is none.")
     rules = [load_rule(spec) for spec in specs or shipped_specs()]
     if check:
         found = stale(out, rules if specs else None)

@@ -17,11 +17,22 @@ def tune(
     shape: Annotated[str, typer.Option(help="K,V of the kernels")] = "64,64",
     dtype: Annotated[str, typer.Option(help="float32, bfloat16 or float16")] = "bfloat16",
     objective: Annotated[
-        str, typer.Option(help="modelled needs no GPU; measured times kernels")
+        str,
+        typer.Option(help="modelled needs no GPU; measured, which times kernels on one, is not there yet"),
     ] = "modelled",
-    trials: Annotated[int | None, typer.Option(help="points to try; small spaces are tried whole")] = None,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="points to try; small spaces are tried whole")
+    ] = None,
 ) -> None:
-    """Search the tile sizes of a rule's kernels and store the result where look-ups find it."""
+    """Search the tile sizes of a rule's kernels and store the best where look-ups find it.
+
+    Results go into the user's data folder, or into ATLASGEN_TUNED_DIR where that is set.
+    """
+    if objective == "measured":
+        raise SentenceError(
+            "--objective measured is not available: timing kernels needs a GPU and a later version of "
+            "atlasgen. Use --objective modelled."
+        )
     run = part("atlasgen.autotune.cli", "tune", "Tuning")
     key, separator, value = shape.partition(",")
     if not (separator and key.strip().isdigit() and value.strip().isdigit()):

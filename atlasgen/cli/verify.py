@@ -34,6 +34,7 @@ def verify(
     details: Annotated[bool, typer.Option("--details", help="a line for every tensor")] = False,
 ) -> None:
     """Compare y, the final state and every gradient with the reference. Exit code 1 on a failure."""
+    _require_device(device)
     if device == "cpu":
         interpret_kernels()
     rules = [load_rule(spec) for spec in specs or shipped_specs()]
@@ -47,6 +48,17 @@ def verify(
         failed |= not _verify(rule, backend, dtype.split(","), full, seed, device, details)
     if failed:
         raise typer.Exit(FAILED)
+
+
+def _require_device(device: str) -> None:
+    """SentenceError where torch cannot put a tensor there."""
+    import torch
+
+    try:
+        torch.empty(1, device=device)
+    except Exception as error:  # torch has an error of its own for every kind of device
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        raise SentenceError(f"--device {device} cannot be used on this machine: {reason}") from None
 
 
 def _verify(

@@ -7,6 +7,7 @@ import inspect
 import itertools
 import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,6 +73,8 @@ def load_function(text: str) -> Function:
     sys.path.insert(0, str(file.resolve().parent))  # so that it can import its neighbours
     try:
         spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise ArgumentError("against", f"your file raised {_raised(error, str(file))}") from error
     finally:
         sys.path.pop(0)
     function = getattr(module, name, None)
@@ -126,23 +129,35 @@ def call_function(function: Function, arguments: Mapping[str, Tensor]) -> Tensor
     It is called with float64 tensors, and with float32 ones where it cannot take those.
     """
     given = dict(arguments)
-    error: Exception | None = None
+    errors: list[BaseException] = []
     for dtype in (torch.float64, torch.float32):
         tensors = {name: tensor.clone().to(dtype) for name, tensor in given.items()}
         try:
             with torch.no_grad():
                 result = function(tensors.pop("q"), tensors.pop("k"), tensors.pop("v"), **tensors)
-            return _results(result, given["q"], given["v"])
-        except TypeError as caught:
-            _explain_arguments(function, list(tensors), caught)
-            error = error or caught
-        except RuntimeError as caught:  # torch: dtypes that do not go together
-            error = error or caught
+        except (Exception, SystemExit) as caught:  # torch: dtypes that do not go together, for one
+            if isinstance(caught, TypeError):
+                _explain_arguments(function, list(tensors), caught)
+            errors.append(caught)
+            continue
+        return _results(result, given["q"], given["v"])
+    code = getattr(inspect.unwrap(function), "__code__", None)
     raise ArgumentError(
         "against",
-        f"your function raised {type(error).__name__}: {error}",
+        f"your function raised {_raised(errors[0], code.co_filename if code else None)}",
         allowed="a function of q [B, T, H, K], k, v [B, T, H, V] and " + ", ".join(list(given)[3:]),
-    ) from error
+    ) from errors[0]
+
+
+def _raised(error: BaseException, file: str | None) -> str:
+    """The error in words, with the last line of the user's file that it went through."""
+    if isinstance(error, SyntaxError) and error.filename is not None:
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if file is not None and Path(frame.filename) == Path(file).resolve()]
+    own = own or [frame for frame in frames if frame.filename == file] or frames[-1:]
+    place = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}{place}"
 
 
 def _explain_arguments(function: Function, names: list[str], caught: TypeError) -> None:

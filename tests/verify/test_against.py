@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from pathlib import Path
 
 import pytest
@@ -191,7 +192,9 @@ def test_a_mistake_that_no_difference_explains_is_not_explained() -> None:
         (lambda q, k, v, lr: v, "cannot take the rule's arguments"),
         (lambda q, k, v, **gates: v.transpose(1, 2), "transpose"),
         (lambda q, k, v, **gates: [v], "returned a list"),
-        (lambda q, k, v, **gates: v @ v, "your function raised"),
+        (lambda q, k, v, **gates: v @ v, r"your function raised RuntimeError.*test_against\.py, line \d+"),
+        (lambda q, k, v, **gates: {}["M"], r"your function raised KeyError: 'M' \(.*test_against\.py, line"),
+        (lambda q, k, v, **gates: sys.exit(3), "your function raised SystemExit"),
     ],
 )
 def test_functions_that_do_not_fit(function, words: str) -> None:
