@@ -11,9 +11,10 @@ from torch import Tensor
 from atlasgen.errors import ArgumentError
 from atlasgen.reference.arguments import Call, checked_call
 from atlasgen.reference.initial import first_state
+from atlasgen.reference.memories import weight_shapes
 from atlasgen.reference.recurrence import run_rows
 from atlasgen.reference.refusals import refuse_unserved
-from atlasgen.reference.state import State, concatenated, map_tensors, read_state
+from atlasgen.reference.state import State, check_state, concatenated, map_tensors, read_state
 from atlasgen.spec.rule import MemoryRule
 
 
@@ -56,6 +57,14 @@ def _batched(rule: MemoryRule, call: Call, state: State) -> tuple[Tensor, State]
         own = map_tensors(lambda tensor, row=row: tensor[row], state)
         results.append(run_rows(rule, call.part(row, slice(None)), own))
     return torch.cat([y for y, _ in results], 0), concatenated([after for _, after in results])
+
+
+def _expected_state(rule: MemoryRule, call: Call, rows: int, dtype: torch.dtype) -> State:
+    """A state of this rule and call, whose names and shapes any given one must have."""
+    shapes = weight_shapes(rule.memory, call.sizes)
+    values, heads = call.per_token["v"], len(call.heads)
+    zeros = {name: values.new_zeros(heads, *inner) for name, inner in shapes.items()}
+    return first_state(rule, call, zeros, rows, dtype)
 
 
 def run(
@@ -106,11 +115,7 @@ def run(
         state = first_state(rule, call, initial_memory, rows, dtype)
     else:
         state = read_state(initial_state, dtype)
-        if state["position"].shape != (rows,):
-            raise ArgumentError(
-                "initial_state", f"its position has shape {tuple(state['position'].shape)}",
-                allowed=f"one row per sequence, [{rows}]",
-            )  # fmt: skip
+        check_state(rule, state, _expected_state(rule, call, rows, dtype))
     if borders is None:
         y, after = _batched(rule, call, state)
     else:

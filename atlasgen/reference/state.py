@@ -96,6 +96,43 @@ def read_state(state: Any, dtype: torch.dtype) -> State:
     return map_tensors(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor, parts)
 
 
+def check_state(rule: MemoryRule, state: State, expected: State) -> None:
+    """Raises ArgumentError where a state's parts or shapes are not those of `expected`, one of this
+    call's.
+    """
+    found, wanted = flat(state), flat(expected)
+    if found.keys() != wanted.keys():
+        raise ArgumentError(
+            "initial_state",
+            f"it holds {', '.join(found)}: the state of another rule",
+            allowed=f"for {rule.name}: {', '.join(wanted)}",
+        )
+    for name, tensor in found.items():
+        like = wanted[name]
+        if tensor.shape != like.shape:
+            raise ArgumentError(
+                f"initial_state.{name}",
+                "wrong shape",
+                value=list(tensor.shape),
+                allowed=str(list(like.shape)),
+            )
+        if tensor.is_floating_point() != like.is_floating_point():
+            raise ArgumentError(f"initial_state.{name}", "wrong dtype", value=tensor.dtype)
+        if tensor.device != like.device:
+            raise ArgumentError(f"initial_state.{name}", f"on {tensor.device}, while v is on {like.device}")
+
+
+def flat(state: State, before: str = "") -> dict[str, Tensor]:
+    """Every tensor under its full name: "memory.M", "position", ..."""
+    found: dict[str, Tensor] = {}
+    for name, entry in state.items():
+        if isinstance(entry, Mapping):
+            found.update(flat(dict(entry), f"{before}{name}."))
+        else:
+            found[before + name] = entry
+    return found
+
+
 def _packed(weights: Mapping[str, Tensor]) -> Any:
     """A block entry: the tensor itself for a matrix memory, a dict by weight for others."""
     return weights["M"] if set(weights) == {"M"} else dict(weights)

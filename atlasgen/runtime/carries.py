@@ -100,12 +100,7 @@ def _from_state(
     like: Tensor,
 ) -> dict[str, Tensor]:
     """The tensors of a state that fits the rule and the call."""
-    if not isinstance(state, OperatorState):
-        raise ArgumentError(
-            "initial_state",
-            f"a {type(state).__name__}",
-            allowed="an OperatorState, as a call with output_final_state=True returns it",
-        )
+    check_state_type(state)
     tensors = state.tensors()
     if tensors.keys() != shapes.keys():
         raise ArgumentError(
@@ -127,6 +122,16 @@ def _from_state(
         _same_device(f"initial_state.{name}", tensor, like)
         found[CARRIES.get(name) or name.replace(".", "_")] = tensor
     return found
+
+
+def check_state_type(state: Any) -> None:
+    """Raises ArgumentError for a state that no call of an operator returns."""
+    if not isinstance(state, OperatorState):
+        raise ArgumentError(
+            "initial_state",
+            f"a {type(state).__name__}",
+            allowed="an OperatorState, as a call with output_final_state=True returns it",
+        )
 
 
 def _same_device(name: str, tensor: Tensor, like: Tensor) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from atlasgen.reference.refusals import refuse_unserved
 from atlasgen.reference.run import run
+from atlasgen.runtime.carries import check_state_type
 from atlasgen.runtime.state import OperatorState
 from atlasgen.spec.rule import MemoryRule
 
@@ -39,6 +40,8 @@ class ReferenceProgram:
         cu_seqlens: Tensor | None,
     ) -> tuple[Tensor, OperatorState | None]:
         """An operator's call, its arguments checked: y in the dtype of v, state in float32."""
+        if initial_state is not None:
+            check_state_type(initial_state)
         given = {name: tensor for name, tensor in arguments.items() if tensor is not None}
         inputs = {entry.name: given.pop(entry.name) for entry in self.rule.inputs}
         y, state = run(

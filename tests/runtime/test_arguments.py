@@ -123,6 +123,24 @@ def test_states_that_do_not_fit():
     refused("windowed", "together", initial_state=state, initial_memory=memory)
 
 
+def test_states_that_do_not_fit_the_reference():
+    def state_of(name, **sizes):
+        rule = RULES[name]
+        return call_of(rule, **sizes)(operator(rule, "reference"), output_final_state=True)[1]
+
+    def refused_by_reference(name, message, state):
+        with pytest.raises(ArgumentError, match=message):
+            call_of(RULES[name])(operator(RULES[name], "reference"), initial_state=state)
+
+    state = state_of("windowed")
+    refused_by_reference("gated", "initial_state.*another rule.*for gated: memory.M, position", state)
+    refused_by_reference("windowed", "initial_state.*another rule", state_of("gated"))
+    refused_by_reference("windowed", r"memory.M.*\[2, 3, 4, 6\]", state_of("windowed", heads=3))
+    refused_by_reference("windowed", r"\[3, 2, 4, 6\]", state_of("windowed", batch=3))
+    refused_by_reference("windowed", "initial_state.*OperatorState", state.memory)
+    refused_by_reference("windowed", "on meta", state.to("meta"))
+
+
 def test_values_are_checked_in_debug_only(monkeypatch):
     rule = RULES["carried"]
     op = operator(rule, "naive")
