@@ -12,6 +12,7 @@ from rich.rule import Rule
 
 from atlasgen.cli.console import SentenceError, console, interpret_kernels
 from atlasgen.cli.optional import part
+from atlasgen.spec import load_rule
 
 
 def demo(
@@ -24,6 +25,7 @@ def demo(
     output = console()
     interpret_kernels()  # before the first stage imports triton
     train = part("atlasgen.demo.train", "run", "The demonstration's training")
+    load_rule(rule)  # a rule that there is not ends the command here
     done = [_stage(name, stage) for name, stage in _stages(rule).items()]
     output.print(Rule("train", align="left"))
     result = train(rule, steps=steps, seconds=seconds, out=out, console=output)

@@ -37,6 +37,12 @@ class DemoResult:
         """Bits per byte by which the model beats the bigrams."""
         return self.bigram_bits_per_byte - self.bits_per_byte
 
+    @property
+    def comparison(self) -> str:
+        """The margin in words."""
+        side = "below" if self.margin >= 0 else "above"
+        return f"{abs(self.margin):.2f} bits per byte {side} the bigrams"
+
     def table(self) -> Table:
         """The figures for a terminal."""
         table = Table(title=f"held-out text, {self.rule}", title_justify="left")
@@ -46,6 +52,11 @@ class DemoResult:
         table.add_row("bigrams", f"{self.bigram_bits_per_byte:.3f}")
         table.add_row(f"{self.rule}, {self.parameters:,} parameters", f"{self.bits_per_byte:.3f}")
         return table
+
+
+def printable(text: str) -> str:
+    """The text for a terminal: what would move the cursor or change colours is a replacement character."""
+    return "".join(c if c in "\n\t " or c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def write_report(result: DemoResult, history: Sequence[Sequence[float]]) -> None:

@@ -21,7 +21,7 @@ from torch.nn import functional
 from atlasgen.demo.counting import bigram_bits, unigram_bits
 from atlasgen.demo.files import load_checkpoint, save_checkpoint
 from atlasgen.demo.pace import Plan, quickest_threads, threads
-from atlasgen.demo.report import DemoResult, write_report
+from atlasgen.demo.report import DemoResult, printable, write_report
 from atlasgen.demo.settings import Settings
 from atlasgen.demo.text import Text, batch_of, load_text, streams_of
 from atlasgen.nn import MemoryLanguageModel, MemoryLayer, ModelState, class_name, layer_class
@@ -186,10 +186,8 @@ class Training:
                 "a longer run (seconds=...) goes lower"
             )
         self.console.print(result.table())
-        self.console.print(
-            f"{result.margin:.2f} bits per byte below the bigrams after {result.seconds:.0f} s of training"
-        )
-        self.console.print(result.sample, markup=False, highlight=False, soft_wrap=True)
+        self.console.print(f"{result.comparison} after {result.seconds:.0f} s of training")
+        self.console.print(printable(result.sample), markup=False, highlight=False, soft_wrap=True)
         self.console.print(f"loss.png, sample.txt, result.json and model.pt are in {self.out}")
 
 

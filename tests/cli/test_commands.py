@@ -5,6 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import torch
 import typer
 from typer.testing import CliRunner, Result
 
@@ -119,6 +120,11 @@ def test_explain_dumps_a_stage_alone() -> None:
         (("verify", "swla", "--dtype", "float8", "--backend", "torch"), "float32, bfloat16, float16"),
         (("verify", "swla", "--against", "nowhere.py:fn"), "no such file"),
         (("verify", "--against", "mine.py:fn"), "name that rule"),
+        (("verify", "swla", "--device", "nowhere"), "--device nowhere cannot be used"),
+        (("tune", "swla", "--trials", "0"), "--trials"),
+        (("tune", "swla", "--objective", "measured"), "needs a GPU and a later version"),
+        (("build", "swla", "--out", __file__), "is a file"),
+        (("build", "swla", "--out", f"{__file__}/deep"), "is a file"),
     ],
 )
 def test_wrong_arguments_are_one_message(arguments: tuple[str, ...], words: str) -> None:
@@ -189,6 +195,35 @@ def test_against_a_function_of_the_user(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert "y first at batch 0, token 0, head 0" in result.output
     assert "yours equals this rule with read = pre" in result.output
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+def test_verify_on_a_device_that_is_not_there_is_one_message() -> None:
+    result = run("verify", "swla", "--device", "cuda")
+    assert result.exit_code == 2
+    assert result.output.count("--device cuda cannot be used on this machine") == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "words", "line"),
+    [
+        (
+            "def fn(q, k, v, log_alpha):\n    return other(v)\ndef other(v):\n    assert v is None, 'no'\n",
+            "your function raised AssertionError: no",
+            4,
+        ),
+        ("x = 1\ny = x / 0\n", "your file raised ZeroDivisionError", 2),
+        ("x = 1\ndef fn(:\n", "your file raised SyntaxError", 2),
+    ],
+)
+def test_an_error_of_the_users_code_is_said_with_its_place(
+    tmp_path: Path, code: str, words: str, line: int
+) -> None:
+    path = written(tmp_path, code, "mine.py")
+    result = run("verify", "simple_gla", "--against", f"{path}:fn")
+    assert result.exit_code == 2 and "internal error" not in result.output
+    said = "".join(part.strip("│ ") for part in result.output.splitlines())
+    assert words in said and f"mine.py, line {line})" in said
 
 
 # -- profile, build, tune, demo --------------------------------------------------------------------
@@ -265,3 +300,9 @@ def test_demo_stops_where_the_rule_is_not_verified(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(train, "run", lambda *_, **__: pytest.fail("trained an unverified rule"))
     monkeypatch.setattr("atlasgen.cli.verify.verify", failing)
     assert run("demo", "swla").exit_code == 1
+
+
+def test_demo_of_an_unknown_rule_ends_before_its_first_stage() -> None:
+    result = run("demo", "swlaa")
+    assert result.exit_code == 2
+    assert "Did you mean" in result.output and "build" not in result.output

@@ -21,7 +21,9 @@ def test_svg(name: str) -> None:
     edges = [path for path in drawing.iter(f"{SVG}path") if path.get("marker-end")]
     assert len(edges) == graph_of(program).number_of_edges()
     width = float(drawing.get("width", "0"))
-    places = [tuple(float(box.get(key)) for key in ("y", "x", "width")) for box in boxes if box is not None]
+    places = [
+        tuple(float(box.get(key, "nan")) for key in ("y", "x", "width")) for box in boxes if box is not None
+    ]
     rows: dict[float, list[tuple[float, float]]] = {}
     for y, x, size in places:
         assert x >= 0 and x + size <= width + 1

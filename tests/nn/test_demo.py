@@ -4,6 +4,7 @@ import io
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from atlasgen.demo import Settings, run
 from atlasgen.demo.counting import bigram_bits, bigram_chances, unigram_bits, unigram_chances
 from atlasgen.demo.files import load_checkpoint, replacing, save_checkpoint, write_text
 from atlasgen.demo.pace import Plan, quickest_threads, threads
+from atlasgen.demo.report import DemoResult, printable
 from atlasgen.demo.text import Text, batch_of, load_text, streams_of
 from atlasgen.demo.train import Training, generated_layer, held_out_bits
 from atlasgen.nn import MemoryLanguageModel
@@ -28,7 +30,7 @@ def tiny_text() -> Text:
     return Text(content[:4000], content[4000:4600])
 
 
-def tiny_run(out: Path, **options: object) -> dict:
+def tiny_run(out: Path, **options: Any) -> dict:
     result = run(out=out, settings=TINY, thread_count=1, console=QUIET, text=tiny_text(), **options)
     return {**json.loads((out / "result.json").read_text()), "margin": result.margin}
 
@@ -81,7 +83,7 @@ def test_a_run_leaves_its_files_and_the_same_seed_gives_the_same(tmp_path: Path)
     assert (tmp_path / "a/sample.txt").read_text() == first["sample"]
     assert first["steps"] == 40 and first["bits_per_byte"] < first["unigram_bits_per_byte"] + 3
     for changing in ("out", "seconds"):
-        first.pop(changing), second.pop(changing)
+        del first[changing], second[changing]
     assert first == second
     other = Settings(**{**TINY.__dict__, "seed": 1})
     changed = run(out=tmp_path / "c", settings=other, thread_count=1, console=QUIET, text=tiny_text())
@@ -178,7 +180,29 @@ def test_the_learning_rate_rises_and_falls() -> None:
 def test_the_layer_is_the_generated_one_where_there_is_one() -> None:
     made = generated_layer("omeganet_linear")
     assert made.__name__ == "OmegaNetLinear"
-    assert made(16, 2).rule.name == "omeganet_linear"
+    assert made(hidden_size=16, num_heads=2).rule.name == "omeganet_linear"  # type: ignore[call-arg]
+
+
+def a_result(**figures: object) -> DemoResult:
+    known = {"bits_per_byte": 2.5, "bigram_bits_per_byte": 3.25, "unigram_bits_per_byte": 4.5, "sample": "x"}
+    more = {"rule": "swla", "steps": 1, "planned_steps": 1, "seconds": 1.0, "parameters": 1, "threads": 1}
+    return DemoResult(**{**known, **more, "out": "", **figures})  # type: ignore[arg-type]
+
+
+def test_the_comparison_says_on_which_side_of_the_bigrams() -> None:
+    assert a_result().comparison == "0.75 bits per byte below the bigrams"
+    assert a_result(bits_per_byte=4.0).comparison == "0.75 bits per byte above the bigrams"
+
+
+def test_a_sample_cannot_steer_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert printable("a\tb\n[é] \x1b[31m\r\x07\x9b") == "a\tb\n[é] �[31m���"
+    monkeypatch.setattr("atlasgen.demo.train.sample", lambda *_: "red \x1b[31m\n")
+    shown = io.StringIO()
+    console = Console(file=shown)
+    settings = Settings(**{**TINY.__dict__, "steps": 2})
+    run(out=tmp_path, settings=settings, thread_count=1, console=console, text=tiny_text())
+    assert "red �[31m" in shown.getvalue() and "\x1b" not in shown.getvalue()
+    assert (tmp_path / "sample.txt").read_text() == "red \x1b[31m\n"
 
 
 @pytest.mark.slow
