@@ -22,7 +22,7 @@ from atlasgen.reference.features import apply_features
 from atlasgen.reference.gates import Multiplier, multiplier, times
 from atlasgen.reference.gradients import TermRows, term_rows, window_gradient
 from atlasgen.reference.memories import Weights, apply_link, read_memory
-from atlasgen.reference.state import Carry, State, close_carry, open_carry
+from atlasgen.reference.state import Carry, State, close_carry, map_tensors, open_carry
 from atlasgen.reference.transforms import apply_transforms, clipped, projected
 from atlasgen.reference.windows import counted, normalised, window_weights
 from atlasgen.spec.rule import MemoryRule
@@ -236,9 +236,23 @@ def run_rows(rule: MemoryRule, call: Call, state: State) -> tuple[Tensor, State]
     rows, length, heads, size = values.shape
     if reads:
         y = torch.stack(reads, 1).flatten(2, 3)
-    else:  # an empty sum of the inputs, so that y takes part in a backward pass like any other
+    else:
         per_memory = sequence.queries.shape[3]
-        y = values.new_zeros(rows, 0, heads * per_memory, size) + values.sum()
+        y = values.new_zeros(rows, 0, heads * per_memory, size)
     history = sequence.history
     carry.window = {name: streams[name][:, length : length + history] for name in carry.window}
-    return y, close_carry(rule, carry, rows, values.device)
+    after = close_carry(rule, carry, rows, values.device)
+    return (y, after) if reads and rows else connected(call, y, after)
+
+
+def connected(call: Call, y: Tensor, state: State) -> tuple[Tensor, State]:
+    """y and the state plus empty sums of the call's tensors: results of no tokens that take part in
+    a backward pass like any other.
+    """
+    given = [*call.per_token.values(), *call.per_head.values()]
+    nothing = torch.stack([tensor.flatten()[:0].sum() for tensor in given]).sum()
+
+    def joined(tensor: Tensor) -> Tensor:
+        return tensor + nothing if tensor.is_floating_point() else tensor
+
+    return joined(y), map_tensors(joined, state)

@@ -12,7 +12,7 @@ from atlasgen.errors import ArgumentError
 from atlasgen.reference.arguments import Call, checked_call
 from atlasgen.reference.initial import first_state
 from atlasgen.reference.memories import weight_shapes
-from atlasgen.reference.recurrence import run_rows
+from atlasgen.reference.recurrence import connected, run_rows
 from atlasgen.reference.refusals import refuse_unserved
 from atlasgen.reference.state import State, check_state, concatenated, map_tensors, read_state
 from atlasgen.spec.rule import MemoryRule
@@ -43,7 +43,7 @@ def _packed(rule: MemoryRule, call: Call, state: State, borders: list[int]) -> t
     values, queries = call.per_token["v"], call.per_token["q"]
     rest = values.new_zeros(1, values.shape[1] - borders[-1], queries.shape[2], values.shape[3])
     y = torch.cat([*reads, rest], 1)
-    return y, concatenated(states) if states else state
+    return (y, concatenated(states)) if states else connected(call, y, state)
 
 
 def _batched(rule: MemoryRule, call: Call, state: State) -> tuple[Tensor, State]:

@@ -73,6 +73,26 @@ def test_empty_calls(name, backend, batch, tokens):
     assert memory.grad.abs().sum() > 0 or batch == 0
 
 
+@each_rule
+@pytest.mark.parametrize("backend", [*BACKENDS, "reference"])
+@pytest.mark.parametrize(("batch", "tokens"), [(2, 0), (0, 3)])
+@pytest.mark.parametrize("part", ["y", "state"])
+def test_each_result_of_an_empty_call_has_a_backward(name, backend, batch, tokens, part):
+    call = call_of(RULES[name], batch=batch, tokens=tokens).leaves()
+    y, state = call(operator(RULES[name], backend), output_final_state=True)
+    (y if part == "y" else state.memory["M"]).sum().backward()
+    for tensor in call.arguments.values():
+        assert tensor.grad.shape == tensor.shape and not tensor.grad.any()
+
+
+def test_no_packed_sequences_have_a_backward_in_the_reference():
+    rule = RULES["windowed"]
+    call = call_of(rule, batch=1).leaves()
+    y, state = call(operator(rule, "reference"), cu_seqlens=torch.tensor([0]), output_final_state=True)
+    loss_of(y, state).backward()
+    assert all(not tensor.grad.any() for tensor in call.arguments.values())
+
+
 def test_positions_count_tokens():
     rule = RULES["windowed"]
     op = operator(rule, "naive")
