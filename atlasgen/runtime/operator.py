@@ -101,7 +101,7 @@ class MemoryOperator:
         sizes = check_call(self.signature, q, k, v, arguments, cu_seqlens)
         debug = _debug_wanted() if debug is None else debug
         if debug:
-            check_values(self.signature, arguments)
+            check_values(self.signature, q, k, v, arguments)
         if self._programs.reference is not None:
             return self._programs.reference.call(
                 q, k, v, arguments, initial_memory, initial_state, output_final_state, cu_seqlens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
@@ -292,7 +293,9 @@ def _check_tensor(
             "this dtype is not served",
             value=tensor.dtype,
             allowed=", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes),
-            suggestion="cast it; atlasgen.reference computes in float64",
+            suggestion="cast it; atlasgen.reference.run(op.rule, q, k, v, ..) computes in float64"
+            if tensor.is_floating_point()
+            else "cast it",
         )
     if tensor.device != like.device:
         raise ArgumentError(
@@ -360,11 +363,26 @@ def _check_borders(cu_seqlens: Tensor, v: Tensor) -> int:
     return cu_seqlens.shape[0] - 1
 
 
-def check_values(signature: Signature, arguments: Mapping[str, Tensor | None]) -> None:
-    """Ranges of the gates and inputs: log gates <= 0, and what the rule declares.
+def check_values(
+    signature: Signature, q: Tensor, k: Tensor, v: Tensor, arguments: Mapping[str, Tensor | None]
+) -> None:
+    """No NaN in q, k, v, gates and inputs, and their ranges: log gates <= 0, what the rule declares.
 
-    Reads values, which makes the host wait for a GPU: for debugging. Raises ArgumentError.
+    Warns where tokens and heads look exchanged. Reads values, which makes the host wait for a GPU:
+    for debugging. Raises ArgumentError.
     """
+    if 1 < v.shape[1] < v.shape[2]:
+        warnings.warn(
+            f"v {list(v.shape)} has fewer tokens than heads: {LAYOUT}", RuntimeWarning, stacklevel=3
+        )
+    for name, tensor in (("q", q), ("k", k), ("v", v), *arguments.items()):
+        found = 0 if tensor is None else int(tensor.isnan().sum())
+        if tensor is not None and found:
+            raise ArgumentError(
+                name,
+                f"{found} of its {tensor.numel()} values are NaN",
+                suggestion="look for the operation that made them, before this call",
+            )
     for entry in signature.tensors:
         tensor = arguments[entry.name]
         assert tensor is not None
@@ -373,7 +391,7 @@ def check_values(signature: Signature, arguments: Mapping[str, Tensor | None]) -
         low, high = float(tensor.min()), float(tensor.max())
         kind = "log_decay" if entry.role == "log_gate" else entry.range
         allowed, holds = {
-            "any": ("any number", low == low),
+            "any": ("any number", True),
             "log_decay": ("values <= 0, the log of a factor in [0, 1]", high <= 0),
             "positive": ("values > 0", low > 0),
             "unit": ("values in [0, 1]", low >= 0 and high <= 1),

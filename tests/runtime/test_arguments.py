@@ -2,6 +2,7 @@
 
 import dataclasses
 import re
+import warnings
 
 import pytest
 import torch
@@ -74,6 +75,7 @@ def test_heads_before_tokens():
         (lambda a: {"k": a["k"][:, :, [0, 1, 1]]}, "not a multiple of k's 3"),
         (lambda a: {"q": a["q"][:, :, [0, 1, 1]]}, "one must be a multiple of the other"),
         (lambda a: {"q": a["q"].double()}, "q .*float64.*float32, bfloat16, float16"),
+        (lambda a: {"v": a["v"].double()}, r"v .*float64.*atlasgen\.reference\.run\("),
         (lambda a: {"lr": a["lr"].long()}, "lr .*int64"),
         (lambda a: {"k": a["k"].to("meta")}, "k.*on meta, while v is on cpu"),
         (lambda a: {"lr": 0.5}, "lr.*a float, not a tensor"),
@@ -147,7 +149,7 @@ def test_values_are_checked_in_debug_only(monkeypatch):
     wrong = {
         "log_alpha": (0.1, "values <= 0.*logsigmoid"),
         "delta": (0.0, "values > 0"),
-        "lr": (float("nan"), "any number"),
+        "lr": (float("nan"), "1 of its 2 values are NaN"),
     }
     for name, (value, message) in wrong.items():
         call = call_of(rule)
@@ -162,6 +164,26 @@ def test_values_are_checked_in_debug_only(monkeypatch):
     call = call_of(rule)
     call.arguments["log_alpha"].view(-1)[1] = -float("inf")
     call(op, debug=True)
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "log_alpha", "delta"])
+def test_nan_is_named_in_debug(name):
+    call = call_of(RULES["carried"])
+    call.arguments[name].view(-1)[1] = float("nan")
+    with pytest.raises(ArgumentError, match=f"{name}: 1 of its .* values are NaN"):
+        call(operator(RULES["carried"], "naive"), debug=True)
+
+
+def test_fewer_tokens_than_heads_warn_in_debug_only():
+    op = operator(RULES["gated"], "naive")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        call_of(RULES["gated"], tokens=2, heads=3)(op)
+        for tokens in (1, 3):
+            call_of(RULES["gated"], tokens=tokens, heads=3)(op, debug=True)
+    with pytest.warns(RuntimeWarning, match=r"\[2, 2, 3, 6\].*fewer tokens than heads.*transpose") as caught:
+        call_of(RULES["gated"], tokens=2, heads=3)(op, debug=True)
+    assert len(caught) == 1
 
 
 def test_backends_by_name():
