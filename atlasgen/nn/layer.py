@@ -209,6 +209,14 @@ class MemoryLayer(nn.Module):
             raise ArgumentError(
                 "x", "wrong shape", value=list(x.shape), allowed=f"[B, T, {self.hidden_size}]"
             )
+        if not x.is_floating_point():
+            raise ArgumentError(
+                "x",
+                "not floating point",
+                value=x.dtype,
+                allowed="float32, bfloat16, float16",
+                suggestion="embed tokens first, e.g. with torch.nn.Embedding",
+            )
         if state is not None and not isinstance(state, LayerState):
             raise ArgumentError(
                 "state",

@@ -228,3 +228,9 @@ def test_wrong_calls_are_refused() -> None:
     ):
         with pytest.raises(ArgumentError, match=f"argument {argument}"):
             layer(x, **options)
+
+
+def test_token_numbers_are_no_input() -> None:
+    layer = layer_of("omeganet_linear")
+    with pytest.raises(ArgumentError, match=r"argument x .*torch.int64.*not floating point.*Embedding"):
+        layer(torch.zeros(1, 5, 16, dtype=torch.int64))
