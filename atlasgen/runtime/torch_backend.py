@@ -26,10 +26,10 @@ from atlasgen.schedules.serve import Scheduled, schedule
 from atlasgen.spec.expression import evaluate_number
 from atlasgen.spec.rule import MemoryRule
 
-ROW_TENSORS = ("q", "k", "v")
 CACHED_BYTES = 1 << 21  # of keys and values per span of blocks
 LEAST_SPAN = 8  # blocks
 LARGEST_BLOCK = 8192  # rows: their [rows, rows] weights take 256 MiB a head
+ROW_TENSORS = ("q", "k", "v")
 EVEN = 16  # products with 80 columns take three quarters of the time of those with 79
 
 
@@ -66,34 +66,6 @@ def program_source(scheduled: Scheduled) -> str:
     return programs_for(scheduled).source()
 
 
-def input_names(scheduled: Scheduled) -> tuple[str, ...]:
-    """The tensors that the rule's programs read, in order."""
-    program = scheduled.forward
-    tensors = dict.fromkeys(ROW_TENSORS)
-    tensors |= dict.fromkeys(
-        leaf["name"] for leaf in program.leaves("token", "head", "position", "invariant")
-    )
-    tensors |= dict.fromkeys(carry.name for carry in program.carries)
-    names = [name for name in tensors if name != "anchor"]
-    windowed = windowed_tensors(scheduled)
-    resume = [f"window_{name}" for name in windowed] + ["position"]
-    if program.captures:
-        resume.insert(0, "anchor")
-    return (*names, *resume, "length")
-
-
-def windowed_tensors(scheduled: Scheduled) -> tuple[str, ...]:
-    """Row tensors whose last c - 1 rows the state keeps: those that sources are read from."""
-    program = scheduled.forward
-    if program.window == 1:
-        return ()
-    found = dict.fromkeys(
-        leaf["name"] for leaf in program.leaves("token") if "s" in leaf.dims or "h" in leaf.dims
-    )
-    # Log decays stand on a source axis where D(alpha) multiplies sources directly; they are no sources.
-    return tuple(name for name in found if not name.startswith("log_") and name != "lr")
-
-
 class TorchProgram:
     """Executable of one rule on any device, in the inputs' precision (at least float32)."""
 
@@ -122,11 +94,9 @@ class TorchProgram:
             for index, part in enumerate(self.programs.backward.contributions)
             if part.leaf.get("segment") == "block" and part.leaf.dims == part.node.dims
         )
-        self.inputs = input_names(self.scheduled)
-        self.windowed = windowed_tensors(self.scheduled)
-        captured = tuple(capture.name for capture in self.program.captures)
-        carried = tuple(carry.name for carry in self.program.carries)
-        self.outputs = ("y", *dict.fromkeys((*carried, *captured)))
+        self.inputs = self.scheduled.inputs
+        self.windowed = self.scheduled.windowed
+        self.outputs = self.scheduled.outputs
 
     # -- the Executable protocol ---------------------------------------------------------------------
     def forward(
