@@ -85,17 +85,6 @@ def walk(roots: Iterable[Node], stop: frozenset[Node] | set[Node] = frozenset())
     return list(done)
 
 
-def users(nodes: Iterable[Node]) -> dict[Node, list[Node]]:
-    """For each node of the list, the nodes of the list that take it as an argument."""
-    nodes = list(nodes)
-    table: dict[Node, list[Node]] = {node: [] for node in nodes}
-    for node in nodes:
-        for argument in node.args:
-            if argument in table:
-                table[argument].append(node)
-    return table
-
-
 def leaves(roots: Iterable[Node]) -> Iterator[Node]:
     """The leaf nodes that `roots` need."""
     return (node for node in walk(roots) if node.op == "leaf")

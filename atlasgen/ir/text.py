@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import sympy
 from sympy.printing.str import StrPrinter
 
-from atlasgen.ir.node import Node
+from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 
 _WIDTH = 64  # column of the axes
@@ -26,7 +26,7 @@ class ProgramText:
     """Names for the values of one program, given in the order in which its lines stand."""
 
     def __init__(self, roots: Iterable[Node], names: dict[Node, str], equations: dict[Node, str]) -> None:
-        self.nodes = topological(roots)
+        self.nodes = walk(roots)
         self.equations = equations
         self._names: dict[Node, str] = {}
         taken: set[str] = set()
@@ -86,23 +86,6 @@ class ProgramText:
                 text += f" {'+' if sign > 0 else '-'} {argument}"
             return text.removeprefix(" + ").replace(" - ", "-", 1) if text[1] == "-" else text[3:]
         return f"{node.op}{_options(node)}({', '.join(arguments)})"
-
-
-def topological(roots: Iterable[Node]) -> list[Node]:
-    """The nodes that `roots` need, arguments first, in an order that depends on the graph alone."""
-    done: dict[Node, None] = {}
-    for root in roots:
-        stack = [(root, False)]
-        while stack:
-            node, ready = stack.pop()
-            if node in done:
-                continue
-            if ready:
-                done[node] = None
-            else:
-                stack.append((node, True))
-                stack.extend((argument, False) for argument in reversed(node.args))
-    return list(done)
 
 
 def program_text(program: BlockProgram) -> str:

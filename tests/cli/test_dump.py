@@ -10,7 +10,8 @@ from atlasgen.cli.console import SentenceError
 from atlasgen.cli.dump import STAGES, stage_text
 from atlasgen.errors import CompileError
 from atlasgen.ir import build
-from atlasgen.ir.text import ProgramText, topological
+from atlasgen.ir.node import walk
+from atlasgen.ir.text import ProgramText
 from atlasgen.spec import load_rule, rule_from_table, shipped_specs
 
 GOLDEN = [
@@ -70,7 +71,7 @@ def test_arguments_stand_before_their_users_and_names_are_unique() -> None:
     y = build.leaf("x", ("s", "K"), kind="token", segment="block")
     product = build.dot(x, y, "K")
     total = build.add((1, build.sum_(product, "s")), (-1, build.sum_(x, "K")))
-    order = topological([total, product])
+    order = walk([total, product])
     assert order.index(x) < order.index(product) < order.index(total)
     text = ProgramText([total], {product: "scores"}, {product: "Q X^T"})
     names = [text.name(node) for node in text.nodes]
