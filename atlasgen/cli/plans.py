@@ -30,7 +30,7 @@ def plan_of(scheduled: Scheduled, form: str) -> Any:
     Raises SentenceError where the emitter is not installed, ArgumentError for an unknown structure.
     """
     try:
-        from atlasgen.emit.plan import make_plan
+        from atlasgen.emit.planner import make_plan
     except ImportError as error:
         raise SentenceError(f"The Triton emitter is not part of this installation ({error}).") from None
     from atlasgen.verify.backends import structure_of

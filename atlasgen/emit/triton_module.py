@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from atlasgen.emit import tile_library
 from atlasgen.emit.formatting import formatted
 from atlasgen.emit.naming import LINE
-from atlasgen.emit.plan import Kernel, Plan, Structure, make_plan
+from atlasgen.emit.plan import Kernel, Plan, Structure
+from atlasgen.emit.planner import make_plan
 from atlasgen.emit.triton_kernel import KernelEmitter
 from atlasgen.emit.triton_memory import Argument
 from atlasgen.ir.node import Node

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from atlasgen.emit.plan import make_plan
+from atlasgen.emit.planner import make_plan
 from atlasgen.ir.operators import OPERATORS
 from atlasgen.runtime.compile import compile as compile_rule
 from atlasgen.runtime.compile import register_backend

@@ -1,0 +1,148 @@
+"""Kernels of the backward pass: the reversed loop over blocks, and block-parallel gradients by output."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from atlasgen.emit.cuts import Cuts, is_gate_only, rows_can_walk
+from atlasgen.emit.pieces import ERROR_GRADIENT, pieces_of
+from atlasgen.emit.plan import Kernel, Store
+from atlasgen.emit.row_scales import scales_inside
+from atlasgen.ir import build
+from atlasgen.ir.node import Node
+from atlasgen.ir.program import Contribution
+
+
+class BackwardPlanner:
+    """Cuts one rule's reversed loop into kernels."""
+
+    def __init__(self, cuts: Cuts) -> None:
+        self.cuts = cuts
+
+    def split(self) -> tuple[Kernel, ...]:
+        """The kernels of the split form, without the prologue."""
+        sequential = (*self._sums(), self._state_gradient())
+        return (*sequential, *self._output_gradients(), *self._gate_gradients())
+
+    def _sums(self) -> tuple[Kernel, ...]:
+        if not self.cuts.sums:
+            return ()
+        stores = tuple(Store(name, node, node.dims, "blocks") for node, name in self.cuts.sums.items())
+        doc = "Sums over V of one block that the gradient of the memory needs."
+        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks()}
+        return (Kernel("value_sums", doc, "grid", "walked", stores, loaded),)
+
+    def _state_gradient(self) -> Kernel:
+        backward = self.cuts.backward
+        roots = self.cuts.state_gradient_roots()
+        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks(), **self.cuts.sums}
+        walk_rows = self.cuts.structure.walk_rows and rows_can_walk(roots, set(loaded))
+        return Kernel(
+            "state_gradient",
+            "The gradient of the memory from the last block to the first, saved after each.",
+            "reverse",
+            self.cuts.parallel_or(roots, set(loaded), "whole"),
+            (),
+            loaded,
+            walk_rows,
+            backward.carries,
+            True,
+            (),
+            backward.accumulate,
+        )
+
+    def contribution_store(self, part: Contribution) -> Store:
+        """Where a contribution goes: the gradient of rows, a halo buffer, or one value per block."""
+        leaf, windowed = part.leaf, False
+        if leaf["kind"] == "token":
+            halo = leaf["segment"] == "halo"
+            windowed = "s" in leaf.dims and not halo and self.cuts.program.window > 1
+            windowed = windowed and not part.tensor.startswith("log_") and part.tensor != "lr"
+            place = "halo" if halo else "rows"
+            suffix = "_halo" if halo else ""
+            return Store(f"d_{part.tensor}{suffix}", part.node, leaf.dims, place, windowed)
+        return Store(f"d_{part.tensor}_blocks", part.node, leaf.dims, "blocks")
+
+    def merged(self) -> list[Store]:
+        """Stores of all contributions; those to the same rows from several leaves are added."""
+        table: dict[str, Store] = {}
+        for part in self.cuts.backward.contributions:
+            store = self.contribution_store(part)
+            if store.target not in table:
+                table[store.target] = store
+                continue
+            first = table[store.target]
+            node = store.node
+            if first.axes != store.axes:
+                names = dict(zip(store.axes, first.axes, strict=True))
+                node = build.rename(node, names)
+            total = build.add(first.node, node)
+            window = first.window or store.window
+            table[store.target] = Store(first.target, total, first.axes, first.place, window)
+        return list(table.values())
+
+    def _split_gates(self) -> tuple[list[Store], list[Store], dict[Node, str]]:
+        """Stores of the block-parallel kernels, of the gate kernel, and the cut between them."""
+        gradients = self.cuts.backward.gradients
+        cut: dict[Node, str] = {}
+        for node in self.cuts.frontier:
+            if node in gradients:
+                # Signs move outwards while the derivative is built: the gates see the magnitude.
+                cut[build.magnitude(gradients[node])] = f"d_{self.cuts.buffer_name(node)}"
+        if not cut:
+            return self.merged(), [], {}
+        cache: dict[Node, bool] = {node: True for node in cut}
+        late = [store for store in self.merged() if is_gate_only(store.node, cache)]
+        early = [store for store in self.merged() if store not in late]
+        early += [Store(name, node, node.dims, "blocks") for node, name in cut.items()]
+        return early, late, cut
+
+    def _output_gradients(self) -> tuple[Kernel, ...]:
+        cuts, (early, _, _) = self.cuts, self._split_gates()
+        groups = pieces_of(cuts, early)
+        loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
+        kernels = []
+        for suffix, stores in groups.items():
+            nodes = scales_inside([store.node for store in stores], set(loaded))
+            stores = [replace(store, node=node) for store, node in zip(stores, nodes, strict=True)]
+            values = self.cuts.parallel_or(nodes, set(loaded), "walked")
+            name = f"output_gradient{suffix}"
+            doc = "Gradients of one block: " + ", ".join(store.target for store in stores) + "."
+            kernels.append(Kernel(name, doc, "grid", values, tuple(stores), dict(loaded)))
+            # What a kernel leaves beside gradients, later ones read instead of making it again.
+            loaded |= {store.node: store.target for store in groups[suffix] if store.target == ERROR_GRADIENT}
+        return tuple(kernels)
+
+    def _gate_gradients(self) -> tuple[Kernel, ...]:
+        _, late, cut = self._split_gates()
+        loaded = {**{node: name for node, name in self.cuts.buffers.items()}, **cut}
+        groups: dict[str, list[Store]] = {"gates_gradient": []}
+        apart = {"d_gamma": "_window", "d_log_theta": "_momentum"} if self.cuts.structure.pieces == 4 else {}
+        if apart and any(store.target.startswith("d_log_theta") for store in late):
+            apart["d_lr"] = "_rate"
+        for store in late:
+            suffixes = [suffix for start, suffix in apart.items() if store.target.startswith(start)]
+            groups.setdefault("".join(["gates_gradient", *suffixes]), []).append(store)
+        kernels = []
+        for name, stores in groups.items():
+            doc = "Gradients of one block's gates, from those of decays and weights: "
+            doc += ", ".join(store.target for store in stores) + "."
+            if stores:
+                kernels.append(Kernel(name, doc, "grid", "none", tuple(stores), loaded))
+        return tuple(kernels)
+
+    def fused(self) -> Kernel:
+        """The one kernel of the fused form."""
+        return Kernel(
+            "backward",
+            "All gradients, from the last block to the first.",
+            "reverse",
+            "whole",
+            tuple(self.merged()),
+            self.cuts.carry_blocks(),
+            False,
+            self.cuts.backward.carries,
+            False,
+            (),
+            self.cuts.backward.accumulate,
+        )

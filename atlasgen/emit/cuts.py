@@ -1,0 +1,123 @@
+"""Questions about graphs that decide where a block program is cut into kernels."""
+
+from __future__ import annotations
+
+from atlasgen.emit.plan import Structure, ValueMode
+from atlasgen.ir.node import Node, walk
+from atlasgen.ir.program import BackwardProgram, BlockProgram
+
+GATE_KINDS = ("head", "position", "live", "exists")
+
+
+def is_gate_only(node: Node, cache: dict[Node, bool]) -> bool:
+    """True if a value depends on gates alone: no row tensor with features or values in it."""
+    if node not in cache:
+        if node.op == "leaf":
+            gate = node["kind"] == "token" and not {"K", "V"} & set(node.dims)
+            cache[node] = gate or node["kind"] in GATE_KINDS
+        elif node.op == "const":
+            cache[node] = True
+        else:
+            cache[node] = all(is_gate_only(argument, cache) for argument in node.args)
+    return cache[node]
+
+
+def gate_frontier(program: BlockProgram) -> list[Node]:
+    """Gate-only values that are used by other values and are worth storing (more than elementwise)."""
+    cache: dict[Node, bool] = {}
+    found: dict[Node, None] = {}
+    for node in program.nodes():
+        if is_gate_only(node, cache):
+            continue
+        for argument in node.args:
+            if is_gate_only(argument, cache) and _is_scan(argument):
+                found[argument] = None
+    return list(found)
+
+
+def _is_scan(node: Node) -> bool:
+    """True if a value needs more than its own row: it cannot be recomputed tile by tile."""
+    return any(entry.op.startswith("decay") or entry.op in ("cumsum", "dot", "sum") for entry in walk([node]))
+
+
+def is_matrix(node: Node) -> bool:
+    """True for a value with two row axes, such as P."""
+    return len(node.dims) > 1
+
+
+def contracts(roots: list[Node], stop: set[Node], dim: str) -> bool:
+    """True if something under `roots` sums over the axis; `stop` nodes are not entered."""
+    return any(
+        node.op in ("dot", "sum", "softmax", "cumsum") and node["dim"] == dim
+        for node in walk(roots, stop)
+        if node not in stop
+    )
+
+
+def rows_can_walk(roots: list[Node], stop: set[Node]) -> bool:
+    """True if the rows of sources can be walked: no scan along s has to be made inside."""
+    nodes = [node for node in walk(roots, stop) if node not in stop]
+    return not any(
+        node.op in ("cumsum", "decay", "decay_from_start", "decay_to_end", "decay_whole") for node in nodes
+    )
+
+
+class Cuts:
+    """One rule's programs under a structure, and the values that kernels leave in buffers for others.
+
+    buffers: gate-only values. sums: vectors of rows that sum over V, see `_value_sums`.
+    """
+
+    def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
+        self.program, self.backward, self.structure = program, backward, structure
+        fused = structure.form == "fused"
+        self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
+        stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
+        self.buffers = {node: self.buffer_name(node) for node in stored}
+        self.sums = {} if fused else self._value_sums()
+
+    def buffer_name(self, node: Node) -> str:
+        """The buffer of a gate-only value."""
+        return f"gate_{self.program.names.get(node, f'value_{self.frontier.index(node)}')}"
+
+    def carry_blocks(self) -> dict[Node, str]:
+        """Buffers of the carries at the start of each block."""
+        return {carry.leaf: f"{carry.name}_blocks" for carry in self.program.carries}
+
+    def next_blocks(self) -> dict[Node, str]:
+        """Buffers of the gradients of the carries after each block."""
+        return {carry.leaf: f"{carry.leaf['name']}_blocks" for carry in self.backward.carries}
+
+    def state_gradient_roots(self) -> list[Node]:
+        """What the reversed loop passes on and adds up."""
+        carried = [carry.next for carry in self.backward.carries]
+        return carried + [part.node for part in self.backward.accumulate]
+
+    def parallel_or(self, roots: list[Node], stop: set[Node], other: ValueMode) -> ValueMode:
+        """V is parallel where nothing sums over it; values without V are then the same in all tiles."""
+        return other if contracts(roots, stop, "V") else "parallel"
+
+    def _value_sums(self) -> dict[Node, str]:
+        """Vectors of rows that sum over V and do not need the gradients of carries, by buffer name.
+
+        A kernel of their own makes them, where the state's gradient is then parallel over V.
+        """
+        stop = {*self.buffers, *self.carry_blocks()}
+        roots = self.state_gradient_roots()
+        if not contracts(roots, stop, "V"):
+            return {}
+        nodes, late = walk(roots, stop), {carry.leaf for carry in self.backward.carries}
+        summed: set[Node] = set()
+        for node in nodes:
+            arguments = () if node in stop else node.args
+            if node in late or any(argument in late for argument in arguments):
+                late.add(node)
+            elif contracts([node], {*stop, *arguments}, "V") or summed & set(arguments):
+                summed.add(node)
+        rows = [node for node in nodes if node in summed and node.dims in (("r",), ("s",), ("h",))]
+        used = {a for node in nodes if node not in stop and node not in rows for a in node.args} | set(roots)
+        cut = [node for node in rows if node in used]
+        if not cut or contracts(roots, {*stop, *cut}, "V"):
+            return {}
+        names = self.backward.names
+        return {node: f"sum_{index}_{names.get(node, 'of_values')}" for index, node in enumerate(cut)}

@@ -1,0 +1,88 @@
+"""From a block program and its reverse to the kernels of one structure."""
+
+from __future__ import annotations
+
+from atlasgen.emit.backward_plan import BackwardPlanner
+from atlasgen.emit.cuts import Cuts, rows_can_walk
+from atlasgen.emit.plan import Kernel, Plan, Store, Structure
+from atlasgen.ir.node import Node
+from atlasgen.ir.program import BackwardProgram, BlockProgram
+
+
+class ForwardPlanner:
+    """Cuts one rule's loop over blocks into kernels."""
+
+    def __init__(self, cuts: Cuts) -> None:
+        self.cuts = cuts
+
+    def split(self) -> tuple[Kernel, ...]:
+        """The kernels of the split form, without the prologue."""
+        return (self._state(), self._output())
+
+    def prologue(self) -> tuple[Kernel, ...]:
+        """The kernel of gate-only values, where a structure has one."""
+        if not self.cuts.buffers:
+            return ()
+        stores = tuple(Store(name, node, node.dims, "blocks") for node, name in self.cuts.buffers.items())
+        doc = "Decays and window weights of one block: what depends on the gates alone."
+        return (Kernel("gates", doc, "grid", "none", stores),)
+
+    def _captures(self) -> tuple[tuple[str, Node, str], ...]:
+        return tuple((entry.name, entry.value, entry.carry) for entry in self.cuts.program.captures)
+
+    def _state(self) -> Kernel:
+        cuts, captures = self.cuts, self._captures()
+        roots = [*(carry.next for carry in cuts.program.carries), *(node for _, node, _ in captures)]
+        return Kernel(
+            "state",
+            "The memory from block to block, saved at the start of each.",
+            "forward",
+            cuts.parallel_or(roots, set(cuts.buffers), "whole"),
+            (),
+            dict(cuts.buffers),
+            cuts.structure.walk_rows and rows_can_walk(roots, set(cuts.buffers)),
+            cuts.program.carries,
+            True,
+            captures,
+        )
+
+    def _output_store(self) -> tuple[Store, ...]:
+        outputs = self.cuts.program.outputs
+        return tuple(Store(name, node, ("r", "V"), "rows") for name, node in outputs.items())
+
+    def _output(self) -> Kernel:
+        roots = list(self.cuts.program.outputs.values())
+        return Kernel(
+            "output",
+            "The reads of one block.",
+            "grid",
+            self.cuts.parallel_or(roots, set(self.cuts.buffers), "whole"),
+            self._output_store(),
+            {**self.cuts.buffers, **self.cuts.carry_blocks()},
+        )
+
+    def fused(self) -> Kernel:
+        """The one kernel of the fused form."""
+        roots = self.cuts.program.roots()
+        return Kernel(
+            "forward",
+            "The memory from block to block and the reads of each block.",
+            "forward",
+            self.cuts.parallel_or(roots, set(), "whole"),
+            self._output_store(),
+            {},
+            False,
+            self.cuts.program.carries,
+            True,
+            self._captures(),
+        )
+
+
+def make_plan(program: BlockProgram, backward: BackwardProgram, structure: Structure) -> Plan:
+    """The kernels of a rule under a structure."""
+    cuts = Cuts(program, backward, structure)
+    forward, reverse = ForwardPlanner(cuts), BackwardPlanner(cuts)
+    if structure.form == "fused":
+        return Plan(structure, (forward.fused(),), (reverse.fused(),))
+    prologue = forward.prologue()
+    return Plan(structure, (*prologue, *forward.split()), (*prologue, *reverse.split()))
