@@ -6,13 +6,13 @@ A program is one loop over blocks. Its body is a graph of nodes; its leaves have
 kind                  where the value lives
 ====================  ==========================================================================
 token                 a row tensor [B, T, H, ...]; `segment` says which rows: block or halo
-head                  [H], one number a head
+head                  [H, ...], one number a head, or one per head and entry of the leaf's axes
 position              [H, c], one number a head and age
 live                  1 where a row of the block holds a token of this call, else 0
 exists                1 where a source row holds a token of the sequence (`segment`)
 carry                 the value at the start of the block, passed from block to block
-invariant             [B, H, K, V]: the same in all blocks (memory to decay to, anchor to resume from)
-host                  a number given by the caller (scale)
+invariant             [B, H, ...]: the same in all blocks (memory to decay to, anchor to resume from)
+host                  a number that the sizes give: its `expression`, in K, F and V (without: the read's scale)
 token_gradient        the gradient of an output of rows (dy)
 carry_gradient        the gradient of a carry's value after this block
 capture_gradient      the gradient of a captured value: nonzero in the captured block only
@@ -56,7 +56,8 @@ class BlockProgram:
     """One rule's loop over blocks.
 
     window: c. halo: rows before a block that its program reads (0 or c - 1). block: the rule's block size
-    where it matters, else None (any chunk gives the same result). row_loss: the loss couples V.
+    where it matters, else None (any chunk gives the same result). extents: the length of each axis that is
+    not K or V, as an expression in K and V: {"F": "K * (K + 1) / 2", "D1": "4 * K"}.
     """
 
     name: str
@@ -68,6 +69,7 @@ class BlockProgram:
     block: int | None
     names: dict[Node, str] = field(default_factory=dict)
     equations: dict[Node, str] = field(default_factory=dict)
+    extents: dict[str, str] = field(default_factory=dict)
 
     def roots(self) -> list[Node]:
         """Every node that must be computed."""
