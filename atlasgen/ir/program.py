@@ -12,7 +12,7 @@ live                  1 where a row of the block holds a token of this call, els
 exists                1 where a source row holds a token of the sequence (`segment`)
 carry                 the value at the start of the block, passed from block to block
 invariant             [B, H, ...]: the same in all blocks (memory to decay to, anchor to resume from)
-host                  a number that the sizes give: its `expression`, in K, F and V (without: the read's scale)
+host                  a number that the sizes give: its `expression` in K, F and V; without one the scale
 token_gradient        the gradient of an output of rows (dy)
 carry_gradient        the gradient of a carry's value after this block
 capture_gradient      the gradient of a captured value: nonzero in the captured block only
