@@ -12,13 +12,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from atlasgen.spec.checks_update import (
-    check_block,
-    check_inputs,
-    check_loss,
-    check_optimizer,
-    check_transform,
-)
+from atlasgen.spec.checks_update import check_block, check_inputs, check_loss, check_optimizer
+from atlasgen.spec.checks_weights import check_channels, check_weights
 from atlasgen.spec.convert import to_table
 from atlasgen.spec.errors import dotted, near_miss
 from atlasgen.spec.expression import ELEMENTWISE_FUNCTIONS, evaluate_number, parse_tree
@@ -249,38 +244,22 @@ def check_window(rule: MemoryRule) -> None:
 
 
 def check_retention(rule: MemoryRule) -> None:
-    alphas = [("retention", rule.retention.alpha)]
-    alphas += [
-        (f"weights.{item.name}.retention", item.retention)
-        for item in rule.weights
-        if item.retention is not None
-    ]
-    for field, alpha in alphas:
-        if alpha.kind != "channel":
-            continue
-        if rule.memory.kind not in ("matrix", "graph"):
-            refuse(
-                rule,
-                f"{field}.kind",
-                "channel",
-                f'a memory of kind "{rule.memory.kind}" has no one channel axis',
-                allowed=["none", "constant", "zero", "head", "token"],
-            )
-        if alpha.axis == "key" and not keeps_size(rule):
-            refuse(
-                rule,
-                f"{field}.kind",
-                "channel",
-                f"decay per channel needs F = K; the features ({rule.features.kind}) change the size",
-                suggestion='Use elementwise features, axis = "value", or retention = "token"',
-            )
     project = rule.retention.project
     if (project.kind in ("ball", "clamp")) != (project.radius is not None):
         refuse(rule, "retention.project.radius", project.radius,
                "radius belongs to ball and clamp, which need it")  # fmt: skip
-    if project.kind == "row_norm" and project.to is None:
+    if project.kind != "row_norm":
+        return
+    if project.to is None:
         refuse(rule, "retention.project.to", None, "row_norm needs the norms to restore",
                allowed=["initial"])  # fmt: skip
+    if rule.block.write != "block":
+        refuse(rule, "retention.project", "row_norm", "norms are restored when a block is written",
+               allowed=["none", "ball", "clamp"],
+               suggestion='Set block.write = "block" too')  # fmt: skip
+    if rule.memory.initial == "zero":
+        refuse(rule, "memory.initial", "zero", "a memory with the norms of a zero one stays zero",
+               allowed=["learned", "given", "normal"])  # fmt: skip
 
 
 def check_read(rule: MemoryRule) -> None:
@@ -318,38 +297,6 @@ def check_read(rule: MemoryRule) -> None:
     if read.f is not None:
         functions = {**ELEMENTWISE_FUNCTIONS, "norm": 1}
         parse_tree(read.f, ["z", "q"], functions, field="read.f", file=rule.source)
-
-
-def check_weights(rule: MemoryRule) -> None:
-    known = _weight_names(rule)
-    for item in rule.weights:
-        if item.name not in known:
-            refuse(
-                rule,
-                f"weights.{item.name}",
-                None,
-                "the memory has no weight of this name",
-                allowed=known,
-                suggestion=near_miss(item.name, known),
-            )
-        for index, entry in enumerate(item.transform or ()):
-            check_transform(rule, entry, f"weights.{item.name}.transform[{index}]")
-        if item.theta is not None and rule.optimizer.kind != "momentum":
-            refuse(rule, f"weights.{item.name}.theta", item.theta.kind,
-                   'theta needs optimizer.kind = "momentum"')  # fmt: skip
-
-
-def _weight_names(rule: MemoryRule) -> list[str]:
-    memory = rule.memory
-    if memory.kind == "graph":
-        return [name for name, _ in memory.weights]
-    if memory.kind == "matrix":
-        names, biases = ["M"], ["b"]
-    else:
-        count = memory.depth if memory.kind == "mlp" else 3
-        names = [f"W{layer + 1}" for layer in range(count)]
-        biases = [f"b{layer + 1}" for layer in range(count)]
-    return names + biases if memory.bias else names
 
 
 def check_gradient(rule: MemoryRule) -> None:
@@ -393,17 +340,17 @@ def check_layer(rule: MemoryRule) -> None:
 
 
 def gate_arguments(rule: MemoryRule) -> list[str]:
-    """What a layer makes from its input for this rule: lr, alpha, theta, gamma, then inputs."""
-    gates = {
-        "lr": [rule.optimizer.lr, *(item.lr for item in rule.weights)],
-        "alpha": [rule.retention.alpha, *(item.retention for item in rule.weights)],
-        "theta": [rule.optimizer.theta, *(item.theta for item in rule.weights)],
-        "second": [rule.optimizer.second],
-        "gamma": [rule.window.gate],
-    }
-    names = [
-        name for name, found in gates.items() if any(gate is not None and gate.is_argument for gate in found)
-    ]
+    """What a layer makes from its input for this rule: its gates, then the rule's inputs.
+
+    lr, alpha, theta, second, gamma and row_scale; a weight's own gates follow the common one, as in
+    lr, lr_W1. A row factor per position is no gate of the layer but a parameter.
+    """
+    gates = {name.removeprefix("log_"): gate for name, gate in rule.gates.items()}
+    gamma = gates.pop("gamma")
+    gates |= {"second": rule.optimizer.second, "gamma": gamma}
+    names = [name for name, gate in gates.items() if gate.is_argument]
+    if rule.block.row_scale == "token":
+        names.append("row_scale")
     return names + [item.name for item in rule.inputs]
 
 
@@ -419,6 +366,7 @@ CHECKS: tuple[Callable[[MemoryRule], None], ...] = (
     check_retention,
     check_read,
     check_weights,
+    check_channels,
     check_inputs,
     check_gradient,
     check_layer,

@@ -8,15 +8,21 @@ from atlasgen.spec.errors import HUBER_DELTA
 from atlasgen.spec.expression import ELEMENTWISE_FUNCTIONS
 from atlasgen.spec.file_model import MAX_BLOCK
 from atlasgen.spec.refusal import check_input, elementwise, refuse
-from atlasgen.spec.rule import LossTerm, MemoryRule, Transform
+from atlasgen.spec.rule import LossTerm, MemoryRule, Optimizer, Transform
 
 _RESERVED = """
     q k v x y z lr log_alpha log_theta log_second gamma alpha theta memory momentum normaliser
     normaliser_momentum initial_memory initial_state output_final_state cu_seqlens state anchor
-    previous position origin length window block pred norm head K V F M S N A B T H
+    previous update position origin length window block pred norm head row_scale norm_gain norm_bias
+    coefficients K V F M S N A B T H
 """
 RESERVED_INPUTS = frozenset(_RESERVED.split())
 """Names that extra inputs may not take: arguments of every operator, state entries, symbols."""
+RESERVED_BEGINNINGS = (
+    "window_", "initial_", "lr_", "log_alpha_", "log_theta_", "memory_", "momentum_", "anchor_",
+    "previous_", "origin_", "update_", "pool_",
+)  # fmt: skip
+"""How no input's name begins: what stands behind is a weight's name, or an entry of the state."""
 
 
 def check_loss(rule: MemoryRule) -> None:
@@ -88,7 +94,7 @@ def check_inputs(rule: MemoryRule) -> None:
     for item in rule.inputs:
         field = f"inputs.{item.name}"
         taken = item.name in RESERVED_INPUTS or item.name in ELEMENTWISE_FUNCTIONS
-        if taken or item.name in seen or item.name.startswith(("window_", "initial_")):
+        if taken or item.name in seen or item.name.startswith(RESERVED_BEGINNINGS):
             refuse(
                 rule,
                 field,
@@ -139,6 +145,14 @@ def check_block(rule: MemoryRule) -> None:
                 "momentum that moves once per block cannot be written at every token",
                 suggestion='Set block.write = "block" too',
             )
+    if block.write != "block":
+        for field, neutral in (("gate_pool", "last"), ("partial", "update")):
+            if getattr(block, field) != neutral:
+                refuse(rule, f"block.{field}", getattr(block, field),
+                       "it says how a whole block is written, and here every token writes",
+                       allowed=[neutral], suggestion='Or set block.write = "block"')  # fmt: skip
+    if block.row_scale != "none":
+        _check_row_scale(rule)
     decays_first = rule.retention.order == "decay_first"
     if decays_first and block.size != 1:
         refuse(
@@ -150,19 +164,34 @@ def check_block(rule: MemoryRule) -> None:
         )
 
 
-def check_optimizer(rule: MemoryRule) -> None:
-    optimizer = rule.optimizer
-    if optimizer.kind == "momentum" and optimizer.theta.kind == "none":
-        overridden = any(item.theta is not None for item in rule.weights)
-        if not overridden:
+def _check_row_scale(rule: MemoryRule) -> None:
+    """The memory inside a block is M* less a factor times a sum: nothing decays or maps the sum."""
+    block = rule.block
+    if block.write == "block":
+        refuse(rule, "block.row_scale", block.row_scale, "a block that is written once has no rows to scale",
+               allowed=["none"], suggestion='Or set block.write = "token"')  # fmt: skip
+    for weight in rule.memory.weight_names:
+        what = None
+        if rule.gates_of(weight)["log_alpha"][1].kind != "none":
+            what = "retention"
+        elif rule.retention.project.kind != "none":
+            what = "retention.project"
+        elif rule.transform_of(weight):
+            what = "optimizer.transform"
+        if what is not None:
             refuse(
                 rule,
-                "optimizer.theta",
-                "none",
-                'kind = "momentum" needs its decay theta',
-                allowed=["a number in [0, 1]", "head", "token"],
-                suggestion='For plain descent write kind = "gd"',
+                "block.row_scale",
+                block.row_scale,
+                "inside a block the memory is M* less a factor times the sum of the block's updates, "
+                f"which leaves no place for {what}",
+                allowed=["none"],
+                suggestion=f"Remove {what}, or the row factor",
             )
+
+
+def check_optimizer(rule: MemoryRule) -> None:
+    optimizer = rule.optimizer
     if optimizer.kind != "momentum":
         if optimizer.theta.kind != "none":
             refuse(
@@ -189,6 +218,9 @@ def check_optimizer(rule: MemoryRule) -> None:
         check_input(rule, "optimizer.ridge", optimizer.ridge, ("head", "head_key", "token"))
     if optimizer.step is not None:
         elementwise(rule, "optimizer.step", optimizer.step, ["lr", "kk", "eps"])
+    elif optimizer.eps != Optimizer.eps:
+        refuse(rule, "optimizer.eps", optimizer.eps, "eps is a number in optimizer.step, which is not given",
+               suggestion='For example step = "lr / (eps + kk)"')  # fmt: skip
     for index, item in enumerate(optimizer.transform):
         check_transform(rule, item, f"optimizer.transform[{index}]")
 
@@ -209,12 +241,13 @@ def check_transform(rule: MemoryRule, item: Transform, field: str) -> None:
                    suggestion='For example second = "token"')  # fmt: skip
         elementwise(rule, f"{field}.expression", item.expression, names)
     # Applied when a block is full: a token inside the block can only see the memory of its border.
-    if item.at == "block" and rule.block.write != "block" and rule.read.at != "block":
+    if item.at != rule.block.write:
+        written = rule.block.write
         refuse(
             rule,
             f"{field}.at",
-            "block",
-            "a transform at block borders leaves nothing to read inside the block",
-            allowed=["token"],
-            suggestion='Or read at the border: read.at = "block", or block.write = "block"',
+            item.at,
+            f"the memory is written at every {written}, and the transform belongs to what is written",
+            allowed=[written],
+            suggestion=f'Or set block.write = "{item.at}"',
         )

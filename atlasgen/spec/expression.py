@@ -12,6 +12,7 @@ from __future__ import annotations
 import ast
 import math
 import operator
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -295,6 +296,11 @@ def _described(node: ast.AST) -> str:
         ast.UnaryOp: "this operator",
     }  # fmt: skip
     return names.get(type(node), type(node).__name__)
+
+
+def names_in(text: str) -> frozenset[str]:
+    """The variables and functions that a text names, valid or not."""
+    return frozenset(re.findall(r"[A-Za-z_]\w*", text))
 
 
 # --------------------------------------------------------------------------------------------------

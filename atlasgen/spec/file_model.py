@@ -208,12 +208,12 @@ class ClipSection(Section):
 
 
 class OptimizerSection(Section):
-    """optimizer: how gradients become updates."""
+    """optimizer: how gradients become updates; `eps` is a number that `step` may name."""
 
     main = "kind"
     applies = {
-        "gd": _split("lr lr_at second transform step clip micro_steps"),
-        "momentum": _split("lr lr_at theta nesterov second transform step clip micro_steps"),
+        "gd": _split("lr lr_at second transform step eps clip micro_steps"),
+        "momentum": _split("lr lr_at theta nesterov second transform step eps clip micro_steps"),
         "implicit": _split("lr clip micro_steps"),
         "least_squares": _split("solver steps ridge"),
     }
@@ -225,6 +225,7 @@ class OptimizerSection(Section):
     second: StepGate = "none"
     transform: list[TransformSection] = Field(default_factory=list)
     step: Formula | None = None
+    eps: Positive = 1e-6
     clip: ClipSection | None = None
     micro_steps: Annotated[int, Field(ge=1, le=64)] = 1
     solver: Literal["cg"] | None = None

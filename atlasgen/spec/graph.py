@@ -8,7 +8,8 @@ went through.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,12 +30,13 @@ class _ShapeError(Exception):
 
 @dataclass(frozen=True)
 class Vector:
-    """A vector of the graph: its size, its text for messages, and how many weights lie behind
-    it."""
+    """A vector of the graph: its size, its text for messages, how many weights lie behind it, and
+    whether a function bends what a weight gave."""
 
     size: int
     text: str
     depth: int = 0
+    curved: bool = False
 
     def _joined(self, other: Any, sign: str) -> Vector:
         if isinstance(other, (int, float)):
@@ -50,7 +52,8 @@ class Vector:
         # A product of two values that depend on weights is not linear in them: one level deeper.
         product = sign == "*" and self.depth > 0 and other.depth > 0
         size = _SIZES["V"] if is_residual else self.size
-        return Vector(size, text, max(self.depth, other.depth) + product)
+        depth = max(self.depth, other.depth) + product
+        return Vector(size, text, depth, self.curved or other.curved)
 
     def __add__(self, other: Any) -> Vector:
         return self._joined(other, "+")
@@ -85,12 +88,33 @@ class Weight:
             raise _ShapeError(f"{self.name} @ needs a vector on its right")
         if other.size != self.columns:
             raise _ShapeError(f"{self.name} @ {other.text} does not fit: columns against size")
-        return Vector(self.rows, f"({self.name} @ {other.text})", other.depth + 1)
+        return Vector(self.rows, f"({self.name} @ {other.text})", other.depth + 1, other.curved)
+
+
+Weights = tuple[tuple[str, tuple[str, ...]], ...]
+
+
+@functools.lru_cache(maxsize=256)
+def is_linear_graph(formula: str, weights: Weights) -> bool:
+    """True where the result is linear in every weight, the others fixed and none multiplied by
+    another.
+    """
+    result = _typed(_tree(formula, weights, None), weights, {**_SIZES, "F": _SIZES["K"]}, None)
+    return result.depth <= 1 and not result.curved
+
+
+def check_graph_sizes(formula: str, weights: Weights, sizes: Mapping[str, int]) -> None:
+    """Raise SpecError naming `memory.f` where the formula does not fit these sizes K, V and F."""
+    try:
+        _typed(_tree(formula, weights, None), weights, sizes, None)
+    except _ShapeError as error:
+        at = ", ".join(f"{name} = {size}" for name, size in sizes.items())
+        raise SpecError("memory.f", f"{error}, at {at}", value=formula) from None
 
 
 def graph_depth(
     formula: str,
-    weights: tuple[tuple[str, tuple[str, ...]], ...],
+    weights: Weights,
     *,
     keeps_size: bool = True,
     file: str | None = None,
@@ -106,9 +130,7 @@ def graph_depth(
         if name == "x" or name in ACTIVATIONS or name in NORMS:
             field = f"memory.weights.{name}"
             raise SpecError(field, "this name has a meaning in memory.f already", file=file)
-    counts: dict[str, int] = dict.fromkeys([*ACTIVATIONS, *NORMS], 1)
-    names = ["x", *(name for name, _ in weights)]
-    tree = parse_tree(formula, names, counts, field="memory.f", file=file, matrix_product=True)
+    tree = _tree(formula, weights, file)
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     try:
         sizes = {**_SIZES, "F": _SIZES["K"]} if keeps_size else _SIZES
@@ -121,7 +143,7 @@ def graph_depth(
             suggestion="x has size F, the result size V; weights are [rows, columns] in K, V and F",
             file=file,
         ) from None
-    unused = [name for name in names if name not in used and name != "x"]
+    unused = [name for name, _ in weights if name not in used]
     if unused:
         raise SpecError(
             f"memory.weights.{unused[0]}",
@@ -132,10 +154,16 @@ def graph_depth(
     return result.depth
 
 
+def _tree(formula: str, weights: Weights, file: str | None) -> ast.expr:
+    counts: dict[str, int] = dict.fromkeys([*ACTIVATIONS, *NORMS], 1)
+    names = ["x", *(name for name, _ in weights)]
+    return parse_tree(formula, names, counts, field="memory.f", file=file, matrix_product=True)
+
+
 def _typed(
     tree: ast.expr,
-    weights: tuple[tuple[str, tuple[str, ...]], ...],
-    sizes: dict[str, int],
+    weights: Weights,
+    sizes: Mapping[str, int],
     file: str | None,
 ) -> Vector:
     names: dict[str, Any] = {"x": Vector(sizes["F"], "x")}
@@ -160,4 +188,4 @@ def _no_power(base: Any, exponent: Any) -> Any:
 def _applied(value: Any) -> Vector:
     if not isinstance(value, Vector):
         raise _ShapeError("a function is applied to a vector, not to a weight")
-    return Vector(value.size, value.text, value.depth)
+    return Vector(value.size, value.text, value.depth, value.curved or value.depth > 0)

@@ -14,6 +14,9 @@ import json
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from atlasgen.spec.expression import names_in
+from atlasgen.spec.graph import is_linear_graph
+
 GateKind = Literal["none", "constant", "head", "token", "channel", "key", "value", "pair", "position", "zero"]
 
 
@@ -67,6 +70,26 @@ class Memory:
     f: str | None = None
     weights: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
+    @property
+    def weight_names(self) -> tuple[str, ...]:
+        """The weights in the order of the state: matrices first, then their biases."""
+        if self.kind == "graph":
+            return tuple(name for name, _ in self.weights)
+        if self.kind == "matrix":
+            return ("M", "b") if self.bias else ("M",)
+        layers = range(1, (self.depth if self.kind == "mlp" else 3) + 1)
+        biases = [f"b{layer}" for layer in layers] if self.bias else []
+        return (*(f"W{layer}" for layer in layers), *biases)
+
+    @property
+    def is_linear(self) -> bool:
+        """True where f(M, x) is linear (or affine) in the weights: no layer, norm or link bends it."""
+        if self.norm != "none" or self.link.kind != "none":
+            return False
+        if self.kind == "graph":
+            return self.f is not None and is_linear_graph(self.f, self.weights)
+        return self.kind == "matrix" or (self.kind == "mlp" and self.depth == 1)
+
 
 @dataclass(frozen=True)
 class Features:
@@ -116,7 +139,12 @@ class Window:
 
 @dataclass(frozen=True)
 class Block:
-    """Inner gradients are taken at the memory of the last border of a block of `size` tokens."""
+    """Inner gradients are taken at the memory of the last border of a block of `size` tokens.
+
+    write "block": the memory changes when a block is full, and momentum "block" with it; gates that
+    act then are those of the block's last token, or the mean of its tokens' (gate_pool). row_scale:
+    inside a block the memory is M* less a factor of the row times the sum of the block's updates.
+    """
 
     size: int = 1
     write: Literal["token", "block"] = "token"
@@ -148,7 +176,10 @@ class Clip:
 
 @dataclass(frozen=True)
 class Optimizer:
-    """How gradients become updates. lr multiplies the whole windowed gradient G_t (the reader's row)."""
+    """How gradients become updates. lr multiplies the whole windowed gradient G_t (the reader's row).
+
+    eps: the number of that name in `step`.
+    """
 
     kind: Literal["gd", "momentum", "implicit", "least_squares"] = "gd"
     lr: Gate = field(default_factory=Gate)
@@ -158,6 +189,7 @@ class Optimizer:
     second: Gate = field(default_factory=Gate)
     transform: tuple[Transform, ...] = ()
     step: str | None = None
+    eps: float = 1e-6
     clip: Clip | None = None
     micro_steps: int = 1
     solver: str | None = None
@@ -279,6 +311,8 @@ class MemoryRule:
         content = dataclasses.asdict(self)
         for key in ("name", "doc", "layer", "source"):
             del content[key]
+        if self.optimizer.step is None:  # nothing else reads it
+            del content["optimizer"]["eps"]
         return content
 
     @property
@@ -292,11 +326,63 @@ class MemoryRule:
         """True where the inner gradient depends on the point M* at which it is taken.
 
         Only a loss linear in pred (dot) over a memory linear in M is free of M*; then every block
-        size is the same rule.
+        size is the same rule. A bias or a residual changes nothing in that, a norm or a layer does.
         """
-        linear = self.memory.kind == "matrix" and self.memory.norm == "none"
-        linear = linear and self.memory.link.kind == "none"
-        return not (linear and all(term.kind == "dot" for term in self.loss))
+        return not (self.memory.is_linear and all(term.kind == "dot" for term in self.loss))
+
+    @property
+    def held(self) -> bool:
+        """True where the memory stays at the border's value until its block is full.
+
+        The open block's sum is then part of the state, and M* is the memory itself.
+        """
+        return self.block.write == "block" or self.block.row_scale != "none"
+
+    @property
+    def norm(self) -> Literal["none", "layer", "rms"]:
+        """The norm whose gain (and, of a layer norm, bias) are arguments of the operator.
+
+        It is the memory's; where only the read's f normalises, a layer norm.
+        """
+        if self.memory.norm == "none" and self.read.f is not None and "norm" in names_in(self.read.f):
+            return "layer"
+        return self.memory.norm
+
+    def gates_of(self, weight: str) -> dict[str, tuple[str, Gate]]:
+        """What moves one weight: lr, log_alpha and log_theta -> (the argument's name, the gate).
+
+        A weight with a gate of its own has an argument of its own, `lr_W1`.
+        """
+        own = self._override(weight)
+        gates: dict[str, tuple[str, Gate]] = {}
+        for name, common, override in (
+            ("lr", self.optimizer.lr, own.lr),
+            ("log_alpha", self.retention.alpha, own.retention),
+            ("log_theta", self.optimizer.theta, own.theta),
+        ):
+            gates[name] = (name, common) if override is None else (f"{name}_{weight}", override)
+        return gates
+
+    def transform_of(self, weight: str) -> tuple[Transform, ...]:
+        """The transforms of one weight: its own, or the rule's."""
+        own = self._override(weight).transform
+        return self.optimizer.transform if own is None else own
+
+    def _override(self, weight: str) -> WeightOverride:
+        return next((item for item in self.weights if item.name == weight), WeightOverride(weight))
+
+    @property
+    def gates(self) -> dict[str, Gate]:
+        """Every gate that some weight or the window uses, by the name that its argument has.
+
+        lr, then those of single weights; log_alpha and log_theta the same way; gamma. Constants are
+        among them: `is_argument` tells.
+        """
+        found: dict[str, Gate] = {}
+        for name in ("lr", "log_alpha", "log_theta"):
+            used = dict(self.gates_of(weight)[name] for weight in self.memory.weight_names)
+            found |= {argument: used[argument] for argument in sorted(used, key=lambda a: a != name)}
+        return found | {"gamma": self.window.gate}
 
     def input_named(self, name: str) -> Input | None:
         """The declared extra input of that name, or None."""
