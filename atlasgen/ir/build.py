@@ -160,6 +160,41 @@ def dot(left: Node, right: Node, dim: str) -> Node:
     return Node("dot", (left, right), dims, dim=dim)
 
 
+def contract(left: Node, right: Node, dims: Iterable[str]) -> Node:
+    """sum over all of `dims` of left * right."""
+    summed = ordered(dims)
+    if len(summed) < 2 or any(dim not in left.dims or dim not in right.dims for dim in summed):
+        for dim in summed:
+            left, right = dot(left, right, dim), const(1.0)
+        return left
+    if is_const(left, 0.0) or is_const(right, 0.0):
+        return const(0.0)
+    if is_negative(left) or is_negative(right):
+        positive = contract(magnitude(left), magnitude(right), summed)
+        return positive if is_negative(left) == is_negative(right) else neg(positive)
+    kept = ordered(d for d in left.dims + right.dims if d not in summed)
+    return Node("contract", (left, right), kept, summed=summed)
+
+
+def newton_schulz(matrix: Node, rows: str, columns: str, coefficients: tuple, straight: bool) -> Node:
+    """x <- a x + (b A + c A A) x with A = x x^T, for each triple (a, b, c), from x = matrix / |matrix|.
+
+    The axes `rows` and `columns` make the matrix; any other axis is a batch. straight: its derivative is
+    taken as the identity.
+    """
+    attrs = {"rows": rows, "columns": columns, "coefficients": coefficients, "straight": straight}
+    return Node("newton_schulz", (matrix,), matrix.dims, **attrs)
+
+
+def polynomial(x: Node, coefficients: Iterable[Node], degrees: tuple[int, ...], basis: str) -> Node:
+    """phi(x) [rows, F] with phi(q) . phi(k) = sum over degrees p of a_p (q . k)^p.
+
+    x: [rows, K]. coefficients: one node per degree, positive. basis: "symmetric" or "kronecker".
+    """
+    dims = ordered("F" if dim == "K" else dim for dim in x.dims)
+    return Node("polynomial", (x, *coefficients), dims, degrees=degrees, basis=basis)
+
+
 def _diagonal(node: Node, dim: str) -> tuple[str, Node] | None:
     """(other axis, diagonal values) if the node is a diagonal matrix with axis `dim`."""
     if node.op != "mask" or node["low"] != 0 or node["high"] != 0:
@@ -313,10 +348,7 @@ def relabel(node: Node, names: dict[str, str]) -> Node:
             return old
         if old not in cache:
             args = tuple(rebuild(argument) for argument in old.args)
-            attrs = {
-                key: names.get(value, value) if key in ("row", "column", "dim") else value
-                for key, value in old.attrs
-            }
+            attrs = {key: renamed_axes(key, value, names) for key, value in old.attrs}
             cache[old] = Node(old.op, args, ordered(names.get(d, d) for d in old.dims), **attrs)
         return cache[old]
 
@@ -331,8 +363,15 @@ def rename(node: Node, names: dict[str, str]) -> Node:
     return Node("rename", (node,), dims)
 
 
+def renamed_axes(key: str, value: Any, names: dict[str, str]) -> Any:
+    """An attribute of a node whose axes are renamed: the axes that it mentions are too."""
+    if key in ("row", "column", "dim", "rows", "columns"):
+        return names.get(value, value)
+    return ordered(names.get(dim, dim) for dim in value) if key == "summed" else value
+
+
 def _mentions(node: Node, names: dict[str, str]) -> bool:
-    return any(key in ("row", "column", "dim") and value in names for key, value in node.attrs)
+    return any(renamed_axes(key, value, names) != value for key, value in node.attrs)
 
 
 def norm_from_square(square: Node) -> Node:

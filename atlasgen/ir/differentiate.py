@@ -7,26 +7,27 @@ after the block.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from atlasgen.ir import build
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry, Contribution
 
-NO_GRADIENT = ("live", "exists", "host")
+NO_GRADIENT = ("live", "exists", "border", "host")
 
 
-def backpropagate(seeds: Mapping[Node, Node]) -> dict[Node, Node]:
+def backpropagate(seeds: Mapping[Node, Node], points: Collection[Node] = ()) -> dict[Node, Node]:
     """Gradients of all nodes under the seeded ones.
 
     Args:
         seeds: node -> its incoming gradient (same axes, or fewer, which broadcasts).
+        points: the nodes with respect to which gradients are wanted; none means every leaf that has any.
     Returns:
         node -> gradient, for each node that a gradient reaches.
     """
-    order = walk(seeds)
-    differentiable = _reaches_argument(order)
+    order = walk(seeds, set(points))
+    differentiable = _reaches_argument(order, points)
     parts: dict[Node, list[Node]] = {node: [] for node in order}
     for node, seed in seeds.items():
         parts[node].append(seed)
@@ -38,6 +39,8 @@ def backpropagate(seeds: Mapping[Node, Node]) -> dict[Node, Node]:
         if build.is_const(total, 0.0):
             continue
         gradients[node] = total
+        if node in points:
+            continue
         for index, argument in enumerate(node.args):
             if argument not in differentiable:
                 continue
@@ -47,10 +50,12 @@ def backpropagate(seeds: Mapping[Node, Node]) -> dict[Node, Node]:
     return gradients
 
 
-def _reaches_argument(order: list[Node]) -> set[Node]:
-    found: set[Node] = set()
+def _reaches_argument(order: list[Node], points: Collection[Node]) -> set[Node]:
+    found: set[Node] = set(points)
     for node in order:
-        if node.op == "leaf":
+        if points and node in found:
+            continue
+        if node.op == "leaf" and not points:
             if node["kind"] not in NO_GRADIENT:
                 found.add(node)
         elif any(argument in found for argument in node.args):

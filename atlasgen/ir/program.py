@@ -10,6 +10,7 @@ head                  [H, ...], one number a head, or one per head and entry of 
 position              [H, c], one number a head and age
 live                  1 where a row of the block holds a token of this call, else 0
 exists                1 where a source row holds a token of the sequence (`segment`)
+border                1 in the last row of a block that is full (of no axis: where the block is full)
 carry                 the value at the start of the block, passed from block to block
 invariant             [B, H, ...]: the same in all blocks (memory to decay to, anchor to resume from)
 host                  a number that the sizes give: its `expression` in K, F and V; without one the scale

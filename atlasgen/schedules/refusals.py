@@ -31,25 +31,20 @@ def refusals(rule: MemoryRule) -> list[Refusal]:
 
 
 def _memory(rule: MemoryRule) -> Iterator[Case]:
-    memory, features = rule.memory, rule.features.kind
-    yield memory.kind != "matrix", "memory.kind", memory.kind, LINEAR_MAP, 'memory = "matrix"'
-    yield memory.bias, "memory.bias", True, "the state is one matrix", "bias = false"
-    yield memory.norm != "none", "memory.norm", memory.norm, LINEAR_MAP, 'norm = "none"'
-    residual = memory.residual
-    yield residual != "none", "memory.residual", residual, LINEAR_MAP, 'residual = "none"'
+    memory, features = rule.memory, rule.features
     link = memory.link.kind
-    yield link != "none", "memory.link", link, LINEAR_MAP, 'link = "none"'
-    drawn = memory.initial == "normal"
-    nearest = 'initial = "given", with the drawn memory as initial_memory'
-    yield drawn, "memory.initial", "normal", "no schedule draws an initial memory", nearest
-    reason = "feature maps that change the number of features have no tiles yet"
-    yield features in ("poly", "exp"), "features.kind", features, reason, 'features = "elu1"'
-    yield bool(rule.weights), "weights", "overrides", "a matrix memory has one weight", "no weights"
+    reason = "a map of the whole state needs a schedule of its own"
+    yield link != "none", "memory.link", link, reason, 'link = "none"'
+    reason = "infinitely many features leave only the tokens themselves to keep"
+    yield features.kind == "exp", "features.kind", "exp", reason, 'features = "elu1", or poly'
+    projected = features.kind == "poly" and features.basis == "projected"
+    reason = "no schedule draws a projection"
+    yield projected, "features.basis", "projected", reason, 'basis = "symmetric"'
 
 
 def _loss(rule: MemoryRule) -> Iterator[Case]:
     for term in rule.loss:
-        plain = term.key == "k" and term.target == "v" and term.write in (None, "k")
+        plain = term.key == "k" and term.target in ("v", "v - k") and term.write in (None, "k")
         value = f"{term.kind} with key {term.key}, target {term.target}, write {term.write}"
         reason = "every term predicts v from k and writes at k"
         yield not plain or term.lr is not None, "loss", value, reason, f'loss = "{term.kind}"'
@@ -69,11 +64,11 @@ def _optimizer(rule: MemoryRule) -> Iterator[Case]:
     yield optimizer.nesterov, "optimizer.nesterov", True, LINEAR_UPDATE, "nesterov = false"
     second = optimizer.second.kind
     yield second != "none", "optimizer.second", "second moment", LINEAR_UPDATE, "no second"
-    transform = bool(optimizer.transform)
-    yield transform, "optimizer.transform", "a list", LINEAR_UPDATE, "transform = []"
     step = optimizer.step
     yield step is not None, "optimizer.step", step, LINEAR_UPDATE, "no step"
-    yield optimizer.clip is not None, "optimizer.clip", "a norm", LINEAR_UPDATE, "no clip"
+    clip = optimizer.clip is not None and optimizer.clip.of != "token"
+    reason = "only the norm of one token's gradient is a number per row"
+    yield clip, "optimizer.clip.of", optimizer.clip and optimizer.clip.of, reason, 'of = "token"'
     yield steps != 1, "optimizer.micro_steps", steps, LINEAR_UPDATE, "micro_steps = 1"
     detached = rule.gradient.state != "full" or rule.gradient.inner != "full"
     reason = "the derivative follows the whole recursion"
@@ -93,12 +88,9 @@ def _retention(rule: MemoryRule) -> Iterator[Case]:
 
 def _read(rule: MemoryRule) -> Iterator[Case]:
     read = rule.read
-    reason = "the dual form reads each token's own memory"
-    yield read.at == "block", "read.at", "block", reason, 'read = "post"'
     normaliser = read.normaliser in ("softmax", "max1")
     reason = "only the sum of weights is carried along"
     yield normaliser, "read.normaliser", read.normaliser, reason, 'normaliser = "sum"'
-    yield read.f is not None, "read.f", read.f, LINEAR_MAP, "no read.f"
 
 
 def _window(rule: MemoryRule) -> Iterator[Case]:

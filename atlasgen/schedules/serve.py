@@ -41,10 +41,14 @@ class Scheduled:
         rows = program.leaves("token", "head", "position", "invariant")
         names = dict.fromkeys(("q", "k", "v", *(leaf["name"] for leaf in rows)))
         names |= dict.fromkeys(carry.name for carry in program.carries)
-        names.pop("anchor", None)
-        resume = ["anchor"] if any(c.name == "anchor" for c in program.captures) else []
+        resume = [c.name for c in program.captures if c.name not in self._carried]
+        names = {name: None for name in names if name not in resume}
         resume += [f"window_{name}" for name in self.windowed]
         return (*names, *resume, "position", "length")
+
+    @property
+    def _carried(self) -> frozenset[str]:
+        return frozenset(carry.name for carry in self.forward.carries)
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from atlasgen.ir.operators.base import Operator
-from atlasgen.ir.operators.contraction import Dot, Sum
+from atlasgen.ir.operators.contraction import Contract, Dot, Sum
 from atlasgen.ir.operators.elementwise import Add, Const, Leaf, Map, Rename, Softmax
+from atlasgen.ir.operators.newton_schulz import NewtonSchulz, NewtonSchulzGradient
+from atlasgen.ir.operators.polynomial import DegreeSum, Polynomial, PolynomialGradient
 from atlasgen.ir.operators.scan import (
     AtStart,
     Cumsum,
@@ -26,6 +28,12 @@ OPERATORS: dict[str, Operator] = {
         Rename(),
         Softmax(),
         Dot(),
+        Contract(),
+        NewtonSchulz(),
+        NewtonSchulzGradient(),
+        Polynomial(),
+        PolynomialGradient(),
+        DegreeSum(),
         Sum(),
         Mask(),
         ExpandAge(),

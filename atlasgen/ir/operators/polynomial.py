@@ -1,0 +1,84 @@
+"""Polynomial features, whose number differs from that of the entries they are made of.
+
+phi(x) holds the monomials of some degrees, each times the root of its degree's coefficient and of its number
+of orderings, so that phi(q) . phi(k) = sum_p a_p (q . k)^p.
+"""
+
+from __future__ import annotations
+
+from atlasgen.ir import build
+from atlasgen.ir.node import Node
+from atlasgen.ir.operators.base import Operator, TileContext, size
+from atlasgen.ir.scalar import placeholder
+
+
+class Polynomial(Operator):
+    """phi(x) [rows, F] of x [rows, K] and one coefficient per degree."""
+
+    name = "polynomial"
+
+    def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
+        x, *coefficients = node.args
+        attrs = dict(node.attrs)
+        if index == 0:
+            return Node("polynomial_gradient", (*node.args, gradient), x.dims, **attrs)
+        # phi is proportional to the root of the coefficient: d phi / d a = phi / (2 a).
+        product = build.mul(gradient, node)
+        dims = tuple(dim for dim in product.dims if dim != "F")
+        part = Node("degree_sum", (x, product), dims, index=index - 1, **attrs)
+        return build.mul(build.map_(1 / (2 * placeholder(0)), coefficients[index - 1]), part)
+
+    def torch(self, node: Node, args: list[str]) -> str:
+        return f"polynomial.features({args[0]}, {_coefficients(args[1:])}, {_form(node)})"
+
+    def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
+        return f"polynomial_features({', '.join(args)}, {_form(node)})"
+
+    def flops(self, node: Node, extent: dict[str, int]) -> int:
+        return size(node.dims, extent) * (max(node["degrees"]) + 1)
+
+
+class PolynomialGradient(Operator):
+    """The gradient of x from x, the coefficients and the gradient of phi(x)."""
+
+    name = "polynomial_gradient"
+
+    def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
+        raise NotImplementedError("a block program is differentiated once")
+
+    def torch(self, node: Node, args: list[str]) -> str:
+        x, *coefficients, gradient = args
+        return f"polynomial.gradient({x}, {_coefficients(coefficients)}, {gradient}, {_form(node)})"
+
+    def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
+        return f"polynomial_gradient({', '.join(args)}, {_form(node)})"
+
+    def flops(self, node: Node, extent: dict[str, int]) -> int:
+        degree = max(node["degrees"])
+        return size(node.args[-1].dims, extent) * degree * (degree + 1)
+
+
+class DegreeSum(Operator):
+    """The sum over the features of one degree; x [rows, K] says how many there are."""
+
+    name = "degree_sum"
+
+    def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
+        raise NotImplementedError("a block program is differentiated once")
+
+    def torch(self, node: Node, args: list[str]) -> str:
+        return f"polynomial.degree_sum({args[0]}, {args[1]}, {node['index']}, {_form(node)})"
+
+    def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
+        return f"polynomial_degree_sum({args[0]}, {args[1]}, {node['index']}, {_form(node)})"
+
+    def flops(self, node: Node, extent: dict[str, int]) -> int:
+        return size(node.args[1].dims, extent)
+
+
+def _form(node: Node) -> str:
+    return f'{node["degrees"]}, "{node["basis"]}"'
+
+
+def _coefficients(texts: list[str]) -> str:
+    return f"({', '.join(texts)},)"
