@@ -163,4 +163,7 @@ def _axes(tensor: str, emitted: EmittedModule) -> tuple[str, ...]:
         for node in kernel.nodes():
             if node.op == "leaf" and tensor in (node["name"], f"window_{node['name']}"):
                 return node.dims
+        captured = {f"{name}_final": node.dims for name, node, _ in kernel.captures}
+        if tensor.removeprefix("d_") in captured:
+            return captured[tensor.removeprefix("d_")]
     return ("K", "V")  # an anchor that is only handed on

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from atlasgen.emit.axes import FEATURES, LANES, WIDE, lane_name, mask_name, tile_name
 from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized
 from atlasgen.emit.plan import Kernel, Store
 from atlasgen.emit.triton_loads import Loads
@@ -30,11 +31,7 @@ RESERVED = [
     "row",
     "source",
     "halo_row",
-    "feature",
-    "value",
     "live",
-    "is_feature",
-    "is_value",
     "program",
     "memory_index",
     "slot",
@@ -46,6 +43,7 @@ RESERVED = [
     "tile",
     "age",
     "value_tile",
+    *LANES,
 ]
 SCANS = ("decay", "decay_from_start", "decay_to_end", "decay_whole")
 ROW_DIMS = frozenset("rji")
@@ -106,11 +104,13 @@ class KernelEmitter:
 
     def lanes(self, dim: str) -> str | None:
         """The mask of real lanes."""
-        return {"K": "is_feature", "V": "is_value"}.get(dim)
+        return mask_name(dim) if dim in WIDE else None
 
     def product(self, node: Node, args: list[str]) -> str:
         """tl.dot where both arguments are matrices, a broadcast sum else."""
         left, right = node.args
+        if node.op == "contract":
+            return self._contraction(node, args)
         dim = node["dim"]
         free = [d for d in left.dims if d not in right.dims], [d for d in right.dims if d not in left.dims]
         if len(left.dims) == len(right.dims) == 2 and free[0] and free[1]:
@@ -124,6 +124,16 @@ class KernelEmitter:
         every = ordered(left.dims + right.dims)
         a, b = (self.align(text, arg.dims, every) for text, arg in zip(args, node.args, strict=True))
         return f"tl.sum({a} * {b}, {every.index(dim)})"
+
+    def _contraction(self, node: Node, args: list[str]) -> str:
+        """A broadcast sum over several axes."""
+        left, right = node.args
+        axes = ordered(left.dims + right.dims)
+        a, b = (self.align(text, arg.dims, axes) for text, arg in zip(args, node.args, strict=True))
+        text = f"{a} * {b}"
+        for dim in reversed(node["summed"]):
+            text = f"tl.sum({text}, {axes.index(dim)})"
+        return text
 
     # -- statements ----------------------------------------------------------------------------------
     def operand(self, node: Node) -> str:
@@ -154,7 +164,7 @@ class KernelEmitter:
         else:
             args = [self.operand(argument) for argument in node.args]
         text = OPERATORS[node.op].triton(node, args, self)
-        for dim in ("K", "V"):
+        for dim in FEATURES:
             if dim in node.dims and not self._clean(node, dim):
                 lanes = self.align(self.lanes(dim) or "", (dim,), node.dims)
                 text = f"tl.where({lanes}, {text}, 0.0)"
@@ -309,6 +319,11 @@ class KernelEmitter:
             sign = 1
         text = OPERATORS[node.op].triton(node, args, self)
         self.writer.line(f"{name} {'+' if sign > 0 else '-'}= {text}")
+
+    def lanes_of(self, dim: str, start: str = "") -> None:
+        """Write the lanes of an axis of FEATURES and which of them are real."""
+        self.writer.line(f"{lane_name(dim)} = {start}tl.arange(0, {tile_name(dim)})")
+        self.writer.line(f"{mask_name(dim)} = {lane_name(dim)} < {dim}")
 
     def _open_loop(self) -> None:
         if self.walked == "V":

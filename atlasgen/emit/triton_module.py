@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from atlasgen.emit import tile_library
+from atlasgen.emit.axes import FEATURES
 from atlasgen.emit.formatting import formatted
 from atlasgen.emit.naming import LINE
 from atlasgen.emit.plan import Kernel, Plan, Structure
@@ -69,7 +70,7 @@ class FunctionEmitter:
         body = self.writer.text()
         arguments = tuple(sorted(self.memory.arguments.values(), key=_argument_order))
         code = "\n".join(line.partition("#")[0] for line in body.splitlines())
-        constants = tuple(sorted(set(re.findall(r"\b[A-Z][A-Z_]*\b", code)) - set(self.memory.flags)))
+        constants = tuple(sorted(set(re.findall(r"\b[A-Z][A-Z0-9_]*\b", code)) - set(self.memory.flags)))
         flags = tuple(sorted(self.memory.flags))
         text = self._signature(arguments, flags, constants) + self._documentation() + body
         return EmittedKernel(self.kernel, text, arguments, flags, constants)
@@ -112,9 +113,9 @@ class FunctionEmitter:
         if "h" in dims:
             write("halo_row = tl.arange(0, BLOCK_HALO)")
             write("halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block")
-        if "K" in dims:
-            write("feature = tl.arange(0, BLOCK_K)")
-            write("is_feature = feature < K")
+        for dim in FEATURES[:-1]:  # V may be in tiles
+            if dim in dims and dim != self.emitter.walked:
+                self.emitter.lanes_of(dim)
         if "c" in dims:
             write("age_lane = tl.arange(0, BLOCK_AGES)")
         if values == "parallel":

@@ -20,7 +20,11 @@ from torch import Tensor
 
 from atlasgen.emit.triton_memory import Argument
 from atlasgen.emit.triton_module import EmittedKernel, EmittedModule
+from atlasgen.ir.program import BlockProgram
 from atlasgen.runtime.cache import cache_folder
+from atlasgen.spec.rule import MemoryRule
+from atlasgen.spec.shapes import extent
+from atlasgen.spec.sizes import feature_size
 
 SMALLEST_TILE = 16  # tl.dot takes no smaller extent
 
@@ -117,7 +121,7 @@ def allocate(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, z
 
 @dataclass(frozen=True)
 class CallSizes:
-    """The sizes of one call."""
+    """The sizes of one call; own: the axes that are neither K nor V, with their lengths."""
 
     batch: int
     tokens: int
@@ -128,6 +132,15 @@ class CallSizes:
     blocks: int
     halo: int
     window: int
+    own: tuple[tuple[str, int], ...] = ()
+
+
+def own_extents(rule: MemoryRule, program: BlockProgram, key: int, value: int) -> dict[str, int]:
+    """The lengths of a program's axes that are neither K nor V, for keys and values of these sizes."""
+    sizes = {"K": key, "V": value, "F": feature_size(rule.features, key)}
+    found = {axis: extent(text).at(sizes) for axis, text in program.extents.items()}
+    wide = {dim for node in program.nodes() for dim in node.dims}
+    return found | ({"F": sizes["F"]} if "F" in wide else {})
 
 
 def constants_of(
@@ -152,6 +165,8 @@ def constants_of(
         "DOT": dot,
         "PRECISION": precision,
     }
+    for axis, length in sizes.own:
+        table |= {axis: length, f"BLOCK_{axis}": padded(length)}
     return {name: table[name] for name in kernel.constants}
 
 
