@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from atlasgen.emit.axes import WIDE
-from atlasgen.emit.plan import Structure, ValueMode
+from atlasgen.emit.plan import Store, Structure, ValueMode
 from atlasgen.ir.node import HIDDEN, Node, walk
-from atlasgen.ir.program import BackwardProgram, BlockProgram
+from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
 
 GATE_KINDS = ("token", "head", "position", "live", "exists")
 
@@ -66,6 +68,11 @@ def rows_can_walk(roots: list[Node], stop: set[Node]) -> bool:
     )
 
 
+def weight_of(tensor: str) -> str:
+    """The weight's part of a tensor's name: W1 of d_memory_W1."""
+    return tensor.removeprefix("d_").partition("_")[2]
+
+
 class Cuts:
     """One rule's programs under a structure, and the values that kernels leave in buffers for others.
 
@@ -75,6 +82,8 @@ class Cuts:
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
         self.program, self.backward, self.structure = program, backward, structure
         self.deep = any(set(HIDDEN) & set(carry.leaf.dims) for carry in program.carries)
+        own = {dim for carry in program.carries for dim in carry.leaf.dims}
+        self.walk = structure.walk if structure.walk in own else None
         fused = structure.form == "fused"
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
@@ -96,6 +105,14 @@ class Cuts:
     def next_blocks(self) -> dict[Node, str]:
         """Buffers of the gradients of the carries after each block."""
         return {carry.leaf: f"{carry.leaf['name']}_blocks" for carry in self.backward.carries}
+
+    def streamed(self, carries: tuple[Carry, ...], buffers: Mapping[Node, str]) -> list[Store]:
+        """Stores that pass carries on through memory, by weight, each momentum before its memory."""
+        stores = [
+            Store(buffers[c.leaf], c.next, c.leaf.dims, "next", False, c.name, weight_of(c.name))
+            for c in carries
+        ]
+        return sorted(stores, key=lambda store: (store.weight, "momentum" not in store.tensor))
 
     def state_gradient_roots(self) -> list[Node]:
         """What the reversed loop passes on and adds up."""

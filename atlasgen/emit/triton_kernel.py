@@ -57,7 +57,7 @@ class KernelEmitter:
         self.writer = Writer()
         self.memory = Memory(self.writer)
         self.nodes = kernel.nodes()
-        self.walked = "V" if kernel.values == "walked" else "s" if kernel.walk_rows else None
+        self.walked = kernel.walked
         self.counts = Counter(kernel.roots())
         for node in self.nodes:
             if node not in kernel.loaded:
@@ -82,7 +82,7 @@ class KernelEmitter:
     def _contracts_walked(self, node: Node) -> bool:
         if self.walked is None or node in self.kernel.loaded:
             return False
-        return node.op in ("dot", "sum") and node["dim"] == self.walked
+        return self.walked in (node.get("dim"), *node.get("summed", ()))
 
     def varies(self, node: Node) -> bool:
         """True if the value has the walked axis: it exists only inside a loop over it."""
@@ -232,14 +232,21 @@ class KernelEmitter:
                 if not self.varies(store.node) and self.level[store.node] == level:
                     self.loads.store(store, self.operand(store.node))
             varying = [s for s in stores if self.varies(s.node) and self.level[s.node] == level]
-            self._walk(level, varying)
+            self._walk(level, [store for store in varying if not store.streams])
+            for weight in dict.fromkeys(store.weight for store in varying if store.streams):
+                # One loop for each weight: all at once would not fit the registers.
+                self._walk(level, [s for s in varying if s.streams and s.weight == weight], False)
         for store in self.kernel.stores:
             if has_ages(store.node):
                 self.loads.store_by_age(store)
 
-    def _walk(self, level: int, stores: list[Store]) -> None:
+    def _walk(self, level: int, stores: list[Store], summing: bool = True) -> None:
         """The loop after which sums of level + 1 are complete; it also stores what has the axis."""
-        sums = [n for n in self.nodes if self._contracts_walked(n) and self.level[n] == level + 1]
+        sums = (
+            []
+            if not summing
+            else [n for n in self.nodes if self._contracts_walked(n) and self.level[n] == level + 1]
+        )
         if not sums and not stores:
             return
         merged = self._merge_sums(sums, level)
@@ -330,6 +337,11 @@ class KernelEmitter:
             self.writer.push("for value_start in range(0, V, BLOCK_V):")
             self.writer.line("value = value_start + tl.arange(0, BLOCK_V)")
             self.writer.line("is_value = value < V")
+        elif self.walked in WIDE:
+            dim = self.walked
+            start = f"{lane_name(dim)}_start"
+            self.writer.push(f"for {start} in range(0, {dim}, {tile_name(dim)}):")
+            self.lanes_of(dim, f"{start} + ")
         else:
             self.writer.push("for row_start in range(0, ROWS, TILE_ROWS):")
             self.writer.line("source = row_start + tl.arange(0, TILE_ROWS)")

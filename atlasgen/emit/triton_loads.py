@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from atlasgen.emit.axes import WIDE, extent_name, is_anchor, lane_name, mask_name, tile_name
 from atlasgen.emit.plan import Store
+from atlasgen.emit.triton_streams import Streams
 from atlasgen.ir.node import Node
 from atlasgen.ir.operators import OPERATORS
 
@@ -21,6 +22,7 @@ class Loads:
         self.memory = emitter.memory
         self.writer = emitter.writer
         self.windowed: frozenset[str] = frozenset()
+        self.streams = Streams(self)
 
     # -- axes ----------------------------------------------------------------------------------------
     def tile_size(self, dim: str) -> str:
@@ -167,6 +169,9 @@ class Loads:
     def store(self, store: Store, text: str) -> None:
         """Write a value to its buffer."""
         node, axes = store.node, store.axes
+        if store.streams:
+            self.streams.store(store, text)
+            return
         value = self.emitter.align(text, node.dims, axes) if node.op != "const" else text
         lanes = [self.lane(dim) for dim in axes]
         opened = self._once(axes)

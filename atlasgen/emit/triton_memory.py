@@ -81,10 +81,10 @@ class Memory:
         return f"{base} + {row}[:, None] * (heads * {size}) + {lane}[None, :]"
 
     # -- buffers -------------------------------------------------------------------------------------
-    def block_address(self, buffer: str, dims: tuple[str, ...], lanes: list[str]) -> str:
+    def block_address(self, buffer: str, dims: tuple[str, ...], lanes: list[str], slot: str = "slot") -> str:
         """Address text in a contiguous [B*H, N, *dims] buffer."""
         pointer = self.argument(f"{buffer}_pointer", "blocks", buffer)
-        return f"{pointer} + {self._inner('slot', dims, lanes)}"
+        return f"{pointer} + {self._inner(slot, dims, lanes)}"
 
     def head_address(self, name: str, dims: tuple[str, ...], lanes: list[str]) -> str:
         """Address text in a contiguous [H, *dims] tensor."""

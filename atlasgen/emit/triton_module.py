@@ -57,6 +57,8 @@ class FunctionEmitter:
         names = {**backward.names, **program.names}
         self.emitter = KernelEmitter(kernel, names, program.equations)
         self.emitter.loads.windowed = frozenset(scheduled.windowed)
+        for capture in program.captures if kernel.loop == "forward" else ():
+            self.emitter.loads.streams.captured.setdefault(capture.carry, []).append(capture.name)
         self.writer, self.memory = self.emitter.writer, self.emitter.memory
 
     def emit(self) -> EmittedKernel:
@@ -173,7 +175,8 @@ class FunctionEmitter:
     def _walk_blocks(self) -> None:
         kernel, write = self.kernel, self.writer.line
         for node in self.emitter.nodes:
-            if node.op == "leaf" and node["kind"] in ("head", "invariant", "host"):
+            same = node.op == "leaf" and node["kind"] in ("head", "invariant", "host")
+            if same and not self.emitter.varies(node):
                 self.emitter.operand(node)
         names = {carry: self._initial(carry) for carry in kernel.carries}
         sums = self._sums()
@@ -193,8 +196,11 @@ class FunctionEmitter:
         for name, value in zip(names.values(), following, strict=True):
             if name != value:
                 write(f"{name} = {value}")
+        if kernel.streams:
+            write("tl.debug_barrier()  # the next block reads what this one wrote")
         self.writer.pop()
-        self._finish(names, sums)
+        if names or sums:
+            self._finish(names, sums)
 
     def _state(self, name: str, dims: tuple[str, ...]) -> tuple[str, str]:
         loads = self.emitter.loads

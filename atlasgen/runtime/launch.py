@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -37,6 +37,14 @@ class KernelTiles:
     tile_rows: int = 16
     warps: int = 4
     stages: int = 1
+    block_hidden: int = 16
+
+    def to_table(self) -> dict[str, int]:
+        """Plain content; the tile of hidden units is left out where it is the default."""
+        table = asdict(self)
+        if self.block_hidden == KernelTiles().block_hidden:
+            del table["block_hidden"]
+        return table
 
 
 @dataclass(frozen=True)
@@ -166,7 +174,8 @@ def constants_of(
         "PRECISION": precision,
     }
     for axis, length in sizes.own:
-        table |= {axis: length, f"BLOCK_{axis}": padded(length)}
+        most = tiles.block_hidden if axis == kernel.kernel.walk else length
+        table |= {axis: length, f"BLOCK_{axis}": min(padded(most), padded(length))}
     return {name: table[name] for name in kernel.constants}
 
 
@@ -211,7 +220,7 @@ class Launcher:
             **{flag: flags[flag] for flag in kernel.flags},
             **constants,
             num_warps=tiles.warps,
-            num_stages=tiles.stages,
+            num_stages=1 if kernel.kernel.streams else tiles.stages,  # what is read was just written
         )
 
 

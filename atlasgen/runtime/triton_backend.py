@@ -244,11 +244,42 @@ class Call:
 
     def _scratch(self, kernel: Kernel) -> None:
         for store in kernel.stores:
-            if store.place != "rows" and store.target not in self.tensors:
+            if store.place in ("halo", "blocks") and store.target not in self.tensors:
                 self.tensors[store.target] = self.blocks(store.axes)
         if kernel.checkpoint and kernel.loop == "reverse":
             for carry in kernel.carries:
                 self.tensors[f"{carry.leaf['name']}_blocks"] = self.blocks(carry.leaf.dims)
+
+        for carry in kernel.streams:
+            name = carry.leaf["name"]
+            if kernel.loop == "reverse":
+                buffer = self.tensors[f"{name}_blocks"] = self.blocks(carry.leaf.dims)
+                buffer[:, :, -1] = self._final_gradient(carry.name.removeprefix("d_"), carry.leaf.dims)
+            else:
+                initial = self.tensors.get(name) if self.flags["HAS_INITIAL"] else None
+                self.tensors[f"{name}_blocks"][:, :, 0] = 0.0 if initial is None else initial
+
+    def _final_gradient(self, name: str, dims: tuple[str, ...]) -> Tensor:
+        """The gradient of a carry after the last block: of its final value, and of what it captures."""
+        total = torch.zeros(self.shape(dims), device=self.v.device)
+        if not self.flags["GRAD_FINAL"]:
+            return total
+        captures = self.owner.program.captures
+        if all(capture.name != name for capture in captures):
+            total += self.tensors[f"d_{name}_final"]
+        for capture in captures:
+            if capture.carry == name:
+                inside = (self._open_block() < self.sizes.blocks).reshape(-1, *[1] * (total.ndim - 1))
+                total += torch.where(inside, 0.0, self.tensors[f"d_{capture.name}_final"])
+        return total
+
+    def _open_block(self) -> Tensor:
+        """int64 [B]: the block that is open after the call."""
+        sizes, length, position = self.sizes, self.tensors.get("length"), self.tensors.get("position")
+        total = torch.full((sizes.batch,), sizes.tokens, device=self.v.device) if length is None else length
+        if position is not None and self.owner.program.block is not None:
+            total = total + position % sizes.rows
+        return total // sizes.rows
 
     # -- gradients -----------------------------------------------------------------------------------
     def gradient_buffers(self) -> dict[str, Tensor]:
