@@ -21,7 +21,10 @@ class BackwardPlanner:
 
     def split(self) -> tuple[Kernel, ...]:
         """The kernels of the split form, without the prologue."""
-        sequential = (*self._sums(), self._state_gradient())
+        cuts = self.cuts
+        loaded = {**cuts.buffers, **cuts.carry_blocks()}
+        early = [cuts.row_kernels(kind, loaded) for kind in ("sources", "reads", "read_gradients")]
+        sequential = (*early[0], *early[1], *early[2], *self._sums(), self._state_gradient(loaded))
         return (*sequential, *self._output_gradients(), *self._gate_gradients())
 
     def _sums(self) -> tuple[Kernel, ...]:
@@ -32,12 +35,12 @@ class BackwardPlanner:
         loaded = {**self.cuts.buffers, **self.cuts.carry_blocks()}
         return (Kernel("value_sums", doc, "grid", "walked", stores, loaded),)
 
-    def _state_gradient(self) -> Kernel:
+    def _state_gradient(self, known: dict[Node, str]) -> Kernel:
         backward = self.cuts.backward
         if self.cuts.walk:
-            return self._streaming_state_gradient()
+            return self._streaming_state_gradient({**known, **self.cuts.next_blocks()})
         roots = self.cuts.state_gradient_roots()
-        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks(), **self.cuts.sums}
+        loaded = {**known, **self.cuts.sums}
         walk_rows = self.cuts.structure.walk_rows and rows_can_walk(roots, set(loaded))
         return Kernel(
             "state_gradient",
@@ -53,7 +56,7 @@ class BackwardPlanner:
             backward.accumulate,
         )
 
-    def _streaming_state_gradient(self) -> Kernel:
+    def _streaming_state_gradient(self, loaded: dict[Node, str]) -> Kernel:
         cuts = self.cuts
         stores = cuts.streamed(cuts.backward.carries, cuts.next_blocks())
         for part in cuts.backward.accumulate:
@@ -67,7 +70,7 @@ class BackwardPlanner:
             "reverse",
             "whole",
             tuple(stores),
-            {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks()},
+            loaded,
             walk=cuts.walk,
             streams=cuts.backward.carries,
         )
@@ -122,7 +125,8 @@ class BackwardPlanner:
         cuts, (early, _, _) = self.cuts, self._split_gates()
         groups = pieces_of(cuts, early)
         loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
-        kernels = []
+        loaded |= cuts.saved_rows("sources", "reads", "read_gradients")
+        kernels = list(cuts.row_kernels("late_gradients", loaded))
         for suffix, stores in groups.items():
             nodes = scales_inside([store.node for store in stores], set(loaded), cuts.walk or "V")
             stores = [replace(store, node=node) for store, node in zip(stores, nodes, strict=True)]

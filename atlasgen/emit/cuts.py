@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from atlasgen.emit.axes import WIDE
-from atlasgen.emit.plan import Store, Structure, ValueMode
+from atlasgen.emit.plan import Kernel, Store, Structure, ValueMode
+from atlasgen.emit.row_scales import scales_inside
+from atlasgen.emit.saved_rows import RowStage, row_stages
 from atlasgen.ir.node import HIDDEN, Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
 
@@ -88,7 +90,33 @@ class Cuts:
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
         self.buffers = {node: self.buffer_name(node) for node in stored}
-        self.sums = {} if fused else self._value_sums()
+        self.stages = self._row_stages() if self.walk and not fused else {}
+        self.sums = {} if fused or self.walk else self._value_sums()
+
+    def _row_stages(self) -> dict[str, list[RowStage]]:
+        outputs = set(self.program.outputs.values())
+        names = {**self.backward.names, **self.program.names}
+        return row_stages([*self.program.roots(), *self.backward.roots()], outputs, names)
+
+    def saved_rows(self, *kinds: str) -> dict[Node, str]:
+        """Buffers of the rows that kernels of these classes leave."""
+        stages = [stage for kind in kinds for stage in self.stages.get(kind, ())]
+        return {node: buffer for stage in stages for node, buffer in stage.rows.items()}
+
+    def row_kernels(self, kind: str, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
+        """The kernels of one class of saved rows; each adds its own to `loaded`."""
+        kernels = []
+        for stage in self.stages.get(kind, ()):
+            nodes = list(stage.rows)
+            inside = scales_inside(nodes, set(loaded), self.walk or "V")
+            stores = tuple(
+                Store(stage.rows[node], value, node.dims, "blocks")
+                for node, value in zip(nodes, inside, strict=True)
+            )
+            doc = "Rows of one block that later kernels read: " + ", ".join(stage.rows.values()) + "."
+            kernels.append(Kernel(stage.name, doc, "grid", "whole", stores, dict(loaded), walk=self.walk))
+            loaded |= stage.rows
+        return tuple(kernels)
 
     def buffer_name(self, node: Node) -> str:
         """The buffer of a gate-only value."""

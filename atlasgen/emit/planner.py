@@ -17,7 +17,9 @@ class ForwardPlanner:
 
     def split(self) -> tuple[Kernel, ...]:
         """The kernels of the split form, without the prologue."""
-        return (self._state(), self._output())
+        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks()}
+        rows = [self.cuts.row_kernels(kind, loaded) for kind in ("sources", "reads")]
+        return (self._state(), *rows[0], *rows[1], self._output(loaded))
 
     def prologue(self) -> tuple[Kernel, ...]:
         """The kernel of gate-only values, where a structure has one."""
@@ -68,7 +70,7 @@ class ForwardPlanner:
         outputs = self.cuts.program.outputs
         return tuple(Store(name, node, ("r", "V"), "rows") for name, node in outputs.items())
 
-    def _output(self) -> Kernel:
+    def _output(self, loaded: dict[Node, str]) -> Kernel:
         roots = list(self.cuts.program.outputs.values())
         return Kernel(
             "output",
@@ -76,7 +78,7 @@ class ForwardPlanner:
             "grid",
             self.cuts.parallel_or(roots, set(self.cuts.buffers), "whole"),
             self._output_store(),
-            {**self.cuts.buffers, **self.cuts.carry_blocks()},
+            loaded,
             walk=self.cuts.walk,
         )
 
