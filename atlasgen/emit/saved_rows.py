@@ -34,7 +34,7 @@ def row_stages(roots: list[Node], results: set[Node], names: dict[Node, str]) ->
     kinds = _classes(nodes)
     needed = _under_products(nodes)
     found = [node for node in nodes if _is_row(node) and node in needed and _is_product(node)]
-    covered = _parts(nodes, set(found))
+    covered = _parts(nodes, set(found), kinds)
     chosen = [n for n in found if n not in covered and n not in results and kinds[n] in CLASSES]
     buffers = {node: f"rows_{names.get(node, 'value')}_{index}" for index, node in enumerate(chosen)}
     return {kind: _stages(kind, nodes, kinds, buffers) for kind in CLASSES}
@@ -70,22 +70,25 @@ def _under_products(nodes: list[Node]) -> set[Node]:
     return found
 
 
-def _parts(nodes: list[Node], found: set[Node]) -> set[Node]:
-    """Products that only sums use which are found themselves."""
+def _parts(nodes: list[Node], found: set[Node], kinds: dict[Node, str]) -> set[Node]:
+    """Products that only sums use which are found themselves and known no later."""
     users: dict[Node, list[Node]] = {}
     for node in nodes:
         for argument in node.args:
             users.setdefault(argument, []).append(node)
 
-    def only_in_sums(node: Node) -> bool:
+    def only_in_sums(node: Node, kind: str) -> bool:
         above = users.get(node, [])
         return bool(above) and all(
-            (user.op == "add" and user in found)
-            or (user.op == "map" and _covers(user, node) and only_in_sums(user))
+            kinds[user] == kind
+            and (
+                (user.op == "add" and user in found)
+                or (user.op == "map" and _covers(user, node) and only_in_sums(user, kind))
+            )
             for user in above
         )
 
-    return {node for node in found if node.op == "dot" and only_in_sums(node)}
+    return {node for node in found if node.op == "dot" and only_in_sums(node, kinds[node])}
 
 
 def _covers(product: Node, node: Node) -> bool:
