@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atlasgen.emit.cuts import Cuts, is_gate_only, rows_can_walk
+from atlasgen.emit.cuts import Cuts, is_gate_only, rows_can_walk, weight_of
 from atlasgen.emit.pieces import ERROR_GRADIENT, pieces_of
 from atlasgen.emit.plan import Kernel, Store
 from atlasgen.emit.row_scales import scales_inside
@@ -34,6 +34,8 @@ class BackwardPlanner:
 
     def _state_gradient(self) -> Kernel:
         backward = self.cuts.backward
+        if self.cuts.walk:
+            return self._streaming_state_gradient()
         roots = self.cuts.state_gradient_roots()
         loaded = {**self.cuts.buffers, **self.cuts.carry_blocks(), **self.cuts.sums}
         walk_rows = self.cuts.structure.walk_rows and rows_can_walk(roots, set(loaded))
@@ -49,6 +51,25 @@ class BackwardPlanner:
             True,
             (),
             backward.accumulate,
+        )
+
+    def _streaming_state_gradient(self) -> Kernel:
+        cuts = self.cuts
+        stores = cuts.streamed(cuts.backward.carries, cuts.next_blocks())
+        for part in cuts.backward.accumulate:
+            place = "start" if part.node.op == "when_start" else "sum"
+            node = part.node.args[0] if place == "start" else part.node
+            weight = weight_of(part.tensor)
+            stores.append(Store(f"d_{part.tensor}", node, part.leaf.dims, place, False, part.tensor, weight))
+        return Kernel(
+            "state_gradient",
+            "The gradient of the memory from the last block to the first, tile by tile.",
+            "reverse",
+            "whole",
+            tuple(stores),
+            {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks()},
+            walk=cuts.walk,
+            streams=cuts.backward.carries,
         )
 
     def contribution_store(self, part: Contribution) -> Store:
@@ -103,12 +124,12 @@ class BackwardPlanner:
         loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
         kernels = []
         for suffix, stores in groups.items():
-            nodes = scales_inside([store.node for store in stores], set(loaded))
+            nodes = scales_inside([store.node for store in stores], set(loaded), cuts.walk or "V")
             stores = [replace(store, node=node) for store, node in zip(stores, nodes, strict=True)]
             values = self.cuts.parallel_or(nodes, set(loaded), "walked")
             name = f"output_gradient{suffix}"
             doc = "Gradients of one block: " + ", ".join(store.target for store in stores) + "."
-            kernels.append(Kernel(name, doc, "grid", values, tuple(stores), dict(loaded)))
+            kernels.append(Kernel(name, doc, "grid", values, tuple(stores), dict(loaded), walk=cuts.walk))
             # What a kernel leaves beside gradients, later ones read instead of making it again.
             loaded |= {store.node: store.target for store in groups[suffix] if store.target == ERROR_GRADIENT}
         return tuple(kernels)

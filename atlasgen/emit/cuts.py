@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from atlasgen.emit.plan import Structure, ValueMode
-from atlasgen.ir.node import Node, walk
-from atlasgen.ir.program import BackwardProgram, BlockProgram
+from collections.abc import Mapping
 
-GATE_KINDS = ("head", "position", "live", "exists")
+from atlasgen.emit.axes import WIDE
+from atlasgen.emit.plan import Store, Structure, ValueMode
+from atlasgen.ir.node import HIDDEN, Node, walk
+from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
+
+GATE_KINDS = ("token", "head", "position", "live", "exists")
 
 
 def is_gate_only(node: Node, cache: dict[Node, bool]) -> bool:
     """True if a value depends on gates alone: no row tensor with features or values in it."""
     if node not in cache:
         if node.op == "leaf":
-            gate = node["kind"] == "token" and not {"K", "V"} & set(node.dims)
-            cache[node] = gate or node["kind"] in GATE_KINDS
+            cache[node] = node["kind"] in GATE_KINDS and not WIDE & set(node.dims)
         elif node.op == "const":
             cache[node] = True
         else:
@@ -48,10 +50,14 @@ def is_matrix(node: Node) -> bool:
 def contracts(roots: list[Node], stop: set[Node], dim: str) -> bool:
     """True if something under `roots` sums over the axis; `stop` nodes are not entered."""
     return any(
-        node.op in ("dot", "sum", "softmax", "cumsum") and node["dim"] == dim
-        for node in walk(roots, stop)
-        if node not in stop
+        dim in (node.get("dim"), *node.get("summed", ())) for node in walk(roots, stop) if node not in stop
     )
+
+
+def joins_axes(roots: list[Node], stop: set[Node]) -> bool:
+    """True if a value takes another's lanes along a feature axis, so that tiles of both must be alike."""
+    renamed = [node for node in walk(roots, stop) if node.op == "rename" and node not in stop]
+    return any(set(node.dims) & WIDE != set(node.args[0].dims) & WIDE for node in renamed)
 
 
 def rows_can_walk(roots: list[Node], stop: set[Node]) -> bool:
@@ -62,6 +68,11 @@ def rows_can_walk(roots: list[Node], stop: set[Node]) -> bool:
     )
 
 
+def weight_of(tensor: str) -> str:
+    """The weight's part of a tensor's name: W1 of d_memory_W1."""
+    return tensor.removeprefix("d_").partition("_")[2]
+
+
 class Cuts:
     """One rule's programs under a structure, and the values that kernels leave in buffers for others.
 
@@ -70,6 +81,9 @@ class Cuts:
 
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
         self.program, self.backward, self.structure = program, backward, structure
+        self.deep = any(set(HIDDEN) & set(carry.leaf.dims) for carry in program.carries)
+        own = {dim for carry in program.carries for dim in carry.leaf.dims}
+        self.walk = structure.walk if structure.walk in own else None
         fused = structure.form == "fused"
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
@@ -78,7 +92,11 @@ class Cuts:
 
     def buffer_name(self, node: Node) -> str:
         """The buffer of a gate-only value."""
-        return f"gate_{self.program.names.get(node, f'value_{self.frontier.index(node)}')}"
+        index = self.frontier.index(node)
+        name = self.program.names.get(node, f"value_{index}")
+        # Weights with gates of their own have values of one name.
+        alike = [other for other in self.frontier[:index] if self.program.names.get(other) == name]
+        return f"gate_{name}_{len(alike) + 1}" if alike else f"gate_{name}"
 
     def carry_blocks(self) -> dict[Node, str]:
         """Buffers of the carries at the start of each block."""
@@ -88,14 +106,29 @@ class Cuts:
         """Buffers of the gradients of the carries after each block."""
         return {carry.leaf: f"{carry.leaf['name']}_blocks" for carry in self.backward.carries}
 
+    def streamed(self, carries: tuple[Carry, ...], buffers: Mapping[Node, str]) -> list[Store]:
+        """Stores that pass carries on through memory, by weight, each momentum before its memory."""
+        stores = [
+            Store(buffers[c.leaf], c.next, c.leaf.dims, "next", False, c.name, weight_of(c.name))
+            for c in carries
+        ]
+        return sorted(stores, key=lambda store: (store.weight, "momentum" not in store.tensor))
+
     def state_gradient_roots(self) -> list[Node]:
         """What the reversed loop passes on and adds up."""
         carried = [carry.next for carry in self.backward.carries]
         return carried + [part.node for part in self.backward.accumulate]
 
     def parallel_or(self, roots: list[Node], stop: set[Node], other: ValueMode) -> ValueMode:
-        """V is parallel where nothing sums over it; values without V are then the same in all tiles."""
-        return other if contracts(roots, stop, "V") else "parallel"
+        """V is parallel where nothing sums over it; values without V are then the same in all tiles.
+
+        Else it is as `other` says, but whole where more than one axis is wide: a deep memory, or one that
+        adds keys to values.
+        """
+        joined = joins_axes(roots, stop)
+        if not joined and not contracts(roots, stop, "V"):
+            return "parallel"
+        return "whole" if joined or self.deep else other
 
     def _value_sums(self) -> dict[Node, str]:
         """Vectors of rows that sum over V and do not need the gradients of carries, by buffer name.

@@ -30,8 +30,8 @@ def stored_tensors(kernel: Kernel) -> tuple[str, ...]:
     names = [store.target for store in kernel.stores]
     names += [f"d_window_{store.target.removeprefix('d_')}" for store in kernel.stores if store.window]
     reverse = kernel.loop == "reverse"
-    for carry in kernel.carries:
-        if kernel.checkpoint:
+    for carry in (*kernel.carries, *kernel.streams):
+        if kernel.checkpoint or kernel.streams:
             names.append(f"{carry.leaf['name'] if reverse else carry.name}_blocks")
         names.append(carry.name if reverse else f"{carry.name}_final")
     names += [f"{name}_final" for name, _, _ in kernel.captures]
@@ -64,6 +64,7 @@ def kernel_table(kernel: EmittedKernel) -> dict[str, Any]:
         "loop": plan.loop,
         "values": plan.values,
         "walk_rows": plan.walk_rows,
+        **({"walk": plan.walk} if plan.walk else {}),
         "reads": list(read_tensors(kernel)),
         "stores": list(written_tensors(kernel)),
         "arguments": [
@@ -91,6 +92,7 @@ def _launch(number: int, kernel: EmittedKernel) -> list[str]:
     each = PARALLEL[plan.loop] + (" and tile of V" if plan.values == "parallel" else "") + WALKS[plan.loop]
     each += "; tiles of V in turn" if plan.values == "walked" else ""
     each += "; rows of sources in tiles" if plan.walk_rows else ""
+    each += f"; tiles of {plan.walk} in turn" if plan.walk else ""
     return [
         f"{number}. **{plan.name}**: {plan.doc}",
         f"   - runs: one program for each {each}",
@@ -156,11 +158,14 @@ def _axes(tensor: str, emitted: EmittedModule) -> tuple[str, ...]:
         for node, name in kernel.loaded.items():
             if name == tensor:
                 return node.dims
-        for carry in kernel.carries:
+        for carry in (*kernel.carries, *kernel.streams):
             names = (carry.name, f"{carry.name}_final", f"{carry.name}_blocks")
             if tensor in (*names, f"d_{carry.name}_final", f"{carry.leaf['name']}_blocks"):
                 return carry.leaf.dims
         for node in kernel.nodes():
             if node.op == "leaf" and tensor in (node["name"], f"window_{node['name']}"):
                 return node.dims
+        captured = {f"{name}_final": node.dims for name, node, _ in kernel.captures}
+        if tensor.removeprefix("d_") in captured:
+            return captured[tensor.removeprefix("d_")]
     return ("K", "V")  # an anchor that is only handed on

@@ -14,7 +14,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -190,7 +190,7 @@ def _manifest(parts: Parts, emitted: Mapping[str, EmittedModule], files: Mapping
         name: {
             "file": kernels_file(name),
             "label": module.plan.structure.label,
-            "choices": asdict(module.plan.structure),
+            "choices": module.plan.structure.to_table(),
             "forward": [kernel.name for kernel in module.plan.forward],
             "backward": [kernel.name for kernel in module.plan.backward],
             "kernels": {kernel: kernel_table(entry) for kernel, entry in module.kernels.items()},

@@ -69,4 +69,6 @@ def _carried(cuts: Cuts, stores: list[Store]) -> dict[str, tuple[str, ...]]:
 def _products(cuts: Cuts, stores: list[Store]) -> set[Node]:
     """Products with values: a kernel that walks V makes them in its loop, and others after it."""
     nodes = walk([store.node for store in stores], set(cuts.buffers))
+    if cuts.deep:
+        return {node for node in nodes if node.op == "dot"}
     return {node for node in nodes if node.op == "dot" and "V" in (*node.dims, node["dim"])}

@@ -12,8 +12,8 @@ sizes and warps are launch constants (`Tiles`) and do not change the source.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
 
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import Carry, Contribution
@@ -30,21 +30,28 @@ class Structure:
     state kernels walk the rows of a block in tiles instead of holding all of them. pieces: into how many
     kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values; 3: queries |
     keys | values; 4: the halo's rows and what weighs rows and carries apart too). A gate's gradient
-    goes where it shares most products.
+    goes where it shares most products. walk: a hidden axis of a deep memory that is walked in tiles; its
+    carries then stream through memory.
     """
 
     form: Literal["split", "fused"] = "split"
     gates: Literal["inline", "vectors", "all"] = "inline"
     walk_rows: bool = False
     pieces: int = 1
+    walk: str | None = None
 
     @property
     def label(self) -> str:
         """A short name, used in file names and result keys."""
+        walk = f"_{self.walk}" if self.walk else ""
         if self.form == "fused":
-            return "fused"
+            return f"fused{walk}"
         rows = "_rows" if self.walk_rows else ""
-        return f"split_{self.gates}{rows}_{self.pieces}"
+        return f"split_{self.gates}{rows}_{self.pieces}{walk}"
+
+    def to_table(self) -> dict[str, Any]:
+        """The choices as plain content; no axis to walk is no entry."""
+        return {name: value for name, value in asdict(self).items() if name != "walk" or value is not None}
 
 
 @dataclass(frozen=True)
@@ -54,13 +61,25 @@ class Store:
     target: the buffer's name. node: the value. axes: the buffer's own axes (missing ones broadcast). place:
     "rows" ([B, T, H, ...], rows of the block that hold tokens), "halo" ([B*H, N, h, ...]), "blocks"
     ([B*H, N, ...]). window: True where rows of earlier calls have a gradient (d_window_<name>).
+
+    Places of values that stream from block to block: "next" (the neighbour's slot of a blocks buffer, or the
+    final value), "capture" (a final value that the open block has), "start" (a gradient that the first block
+    of a resumed call has), "sum" (a gradient that all blocks add to). tensor: the carry's name. weight:
+    stores of one weight share a loop.
     """
 
     target: str
     node: Node
     axes: tuple[str, ...]
-    place: Literal["rows", "halo", "blocks"]
+    place: Literal["rows", "halo", "blocks", "next", "capture", "start", "sum"]
     window: bool = False
+    tensor: str = ""
+    weight: str = ""
+
+    @property
+    def streams(self) -> bool:
+        """True for a value that passes from block to block through memory."""
+        return self.place in ("next", "capture", "start", "sum")
 
 
 @dataclass(frozen=True)
@@ -69,7 +88,8 @@ class Kernel:
 
     loop: "grid" (one program per block), "forward" or "reverse" (one program walks the blocks). values: how
     the axis V is covered: "none", "whole", "parallel" (one tile per program) or "walked". walk_rows: the axis
-    s is walked in tiles. loaded: nodes that are read from [B*H, N, ...] buffers, by buffer name.
+    s is walked in tiles. loaded: nodes that are read from [B*H, N, ...] buffers, by buffer name. walk: the
+    hidden axis that is walked in tiles. streams: carries that the kernel passes on through memory.
     """
 
     name: str
@@ -83,6 +103,13 @@ class Kernel:
     checkpoint: bool = False
     captures: tuple[tuple[str, Node, str], ...] = ()
     accumulate: tuple[Contribution, ...] = ()
+    walk: str | None = None
+    streams: tuple[Carry, ...] = ()
+
+    @property
+    def walked(self) -> str | None:
+        """The axis that is covered tile by tile in loops, if any."""
+        return self.walk or ("V" if self.values == "walked" else "s" if self.walk_rows else None)
 
     def roots(self) -> list[Node]:
         """All nodes that the kernel computes for others."""

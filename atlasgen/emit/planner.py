@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atlasgen.emit.backward_plan import BackwardPlanner
-from atlasgen.emit.cuts import Cuts, rows_can_walk
+from atlasgen.emit.cuts import Cuts, rows_can_walk, weight_of
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BackwardProgram, BlockProgram
@@ -33,6 +33,8 @@ class ForwardPlanner:
     def _state(self) -> Kernel:
         cuts, captures = self.cuts, self._captures()
         roots = [*(carry.next for carry in cuts.program.carries), *(node for _, node, _ in captures)]
+        if cuts.walk:
+            return self._streaming_state(captures)
         return Kernel(
             "state",
             "The memory from block to block, saved at the start of each.",
@@ -44,6 +46,22 @@ class ForwardPlanner:
             cuts.program.carries,
             True,
             captures,
+        )
+
+    def _streaming_state(self, captures: tuple[tuple[str, Node, str], ...]) -> Kernel:
+        cuts = self.cuts
+        stores = cuts.streamed(cuts.program.carries, cuts.carry_blocks())
+        for name, node, _ in captures:
+            stores.append(Store(f"{name}_final", node, node.dims, "capture", False, name, weight_of(name)))
+        return Kernel(
+            "state",
+            "The memory from block to block, tile by tile: a block writes the next one's start.",
+            "forward",
+            "whole",
+            tuple(stores),
+            {**cuts.buffers, **cuts.carry_blocks()},
+            walk=cuts.walk,
+            streams=cuts.program.carries,
         )
 
     def _output_store(self) -> tuple[Store, ...]:
@@ -59,6 +77,7 @@ class ForwardPlanner:
             self.cuts.parallel_or(roots, set(self.cuts.buffers), "whole"),
             self._output_store(),
             {**self.cuts.buffers, **self.cuts.carry_blocks()},
+            walk=self.cuts.walk,
         )
 
     def fused(self) -> Kernel:

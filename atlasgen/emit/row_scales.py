@@ -11,6 +11,7 @@ the largest thing that it can hold. With A [s, V], B [K, V], C [s, K] and a vect
 
 from __future__ import annotations
 
+from atlasgen.emit.axes import WIDE
 from atlasgen.ir import build
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.scalar import placeholder
@@ -67,7 +68,7 @@ def _is_walked_product(node: Node, walked: str) -> bool:
 def _scaled(left: Node, right: Node, walked: str) -> Node | None:
     """g * (A B^T) with g inside, where g is one number per row of A or of B."""
     for product, scale in ((left, right), (right, left)):
-        if not _is_walked_product(product, walked) or len(scale.dims) != 1 or scale.dims[0] == "K":
+        if not _is_walked_product(product, walked) or len(scale.dims) != 1 or scale.dims[0] in WIDE:
             continue
         first, second = product.args
         if scale.dims[0] in first.dims:
@@ -89,7 +90,7 @@ def _summed(node: Node, dim: str, walked: str) -> Node | None:
             continue
         first, second = product.args
         rows, columns = (second, first) if dim in first.dims else (first, second)
-        if dim in columns.dims and dim == "K":
+        if dim in columns.dims and dim in WIDE:
             return build.dot(rows, build.dot(factor, columns, dim), walked)
     return None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from atlasgen.emit.axes import FEATURES, LANES, WIDE, lane_name, mask_name, tile_name
 from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized
 from atlasgen.emit.plan import Kernel, Store
 from atlasgen.emit.triton_loads import Loads
@@ -30,11 +31,7 @@ RESERVED = [
     "row",
     "source",
     "halo_row",
-    "feature",
-    "value",
     "live",
-    "is_feature",
-    "is_value",
     "program",
     "memory_index",
     "slot",
@@ -46,6 +43,7 @@ RESERVED = [
     "tile",
     "age",
     "value_tile",
+    *LANES,
 ]
 SCANS = ("decay", "decay_from_start", "decay_to_end", "decay_whole")
 ROW_DIMS = frozenset("rji")
@@ -59,7 +57,7 @@ class KernelEmitter:
         self.writer = Writer()
         self.memory = Memory(self.writer)
         self.nodes = kernel.nodes()
-        self.walked = "V" if kernel.values == "walked" else "s" if kernel.walk_rows else None
+        self.walked = kernel.walked
         self.counts = Counter(kernel.roots())
         for node in self.nodes:
             if node not in kernel.loaded:
@@ -84,7 +82,7 @@ class KernelEmitter:
     def _contracts_walked(self, node: Node) -> bool:
         if self.walked is None or node in self.kernel.loaded:
             return False
-        return node.op in ("dot", "sum") and node["dim"] == self.walked
+        return self.walked in (node.get("dim"), *node.get("summed", ()))
 
     def varies(self, node: Node) -> bool:
         """True if the value has the walked axis: it exists only inside a loop over it."""
@@ -106,11 +104,13 @@ class KernelEmitter:
 
     def lanes(self, dim: str) -> str | None:
         """The mask of real lanes."""
-        return {"K": "is_feature", "V": "is_value"}.get(dim)
+        return mask_name(dim) if dim in WIDE else None
 
     def product(self, node: Node, args: list[str]) -> str:
         """tl.dot where both arguments are matrices, a broadcast sum else."""
         left, right = node.args
+        if node.op == "contract":
+            return self._contraction(node, args)
         dim = node["dim"]
         free = [d for d in left.dims if d not in right.dims], [d for d in right.dims if d not in left.dims]
         if len(left.dims) == len(right.dims) == 2 and free[0] and free[1]:
@@ -124,6 +124,16 @@ class KernelEmitter:
         every = ordered(left.dims + right.dims)
         a, b = (self.align(text, arg.dims, every) for text, arg in zip(args, node.args, strict=True))
         return f"tl.sum({a} * {b}, {every.index(dim)})"
+
+    def _contraction(self, node: Node, args: list[str]) -> str:
+        """A broadcast sum over several axes."""
+        left, right = node.args
+        axes = ordered(left.dims + right.dims)
+        a, b = (self.align(text, arg.dims, axes) for text, arg in zip(args, node.args, strict=True))
+        text = f"{a} * {b}"
+        for dim in reversed(node["summed"]):
+            text = f"tl.sum({text}, {axes.index(dim)})"
+        return text
 
     # -- statements ----------------------------------------------------------------------------------
     def operand(self, node: Node) -> str:
@@ -154,7 +164,7 @@ class KernelEmitter:
         else:
             args = [self.operand(argument) for argument in node.args]
         text = OPERATORS[node.op].triton(node, args, self)
-        for dim in ("K", "V"):
+        for dim in FEATURES:
             if dim in node.dims and not self._clean(node, dim):
                 lanes = self.align(self.lanes(dim) or "", (dim,), node.dims)
                 text = f"tl.where({lanes}, {text}, 0.0)"
@@ -222,14 +232,21 @@ class KernelEmitter:
                 if not self.varies(store.node) and self.level[store.node] == level:
                     self.loads.store(store, self.operand(store.node))
             varying = [s for s in stores if self.varies(s.node) and self.level[s.node] == level]
-            self._walk(level, varying)
+            self._walk(level, [store for store in varying if not store.streams])
+            for weight in dict.fromkeys(store.weight for store in varying if store.streams):
+                # One loop for each weight: all at once would not fit the registers.
+                self._walk(level, [s for s in varying if s.streams and s.weight == weight], False)
         for store in self.kernel.stores:
             if has_ages(store.node):
                 self.loads.store_by_age(store)
 
-    def _walk(self, level: int, stores: list[Store]) -> None:
+    def _walk(self, level: int, stores: list[Store], summing: bool = True) -> None:
         """The loop after which sums of level + 1 are complete; it also stores what has the axis."""
-        sums = [n for n in self.nodes if self._contracts_walked(n) and self.level[n] == level + 1]
+        sums = (
+            []
+            if not summing
+            else [n for n in self.nodes if self._contracts_walked(n) and self.level[n] == level + 1]
+        )
         if not sums and not stores:
             return
         merged = self._merge_sums(sums, level)
@@ -310,11 +327,21 @@ class KernelEmitter:
         text = OPERATORS[node.op].triton(node, args, self)
         self.writer.line(f"{name} {'+' if sign > 0 else '-'}= {text}")
 
+    def lanes_of(self, dim: str, start: str = "") -> None:
+        """Write the lanes of an axis of FEATURES and which of them are real."""
+        self.writer.line(f"{lane_name(dim)} = {start}tl.arange(0, {tile_name(dim)})")
+        self.writer.line(f"{mask_name(dim)} = {lane_name(dim)} < {dim}")
+
     def _open_loop(self) -> None:
         if self.walked == "V":
             self.writer.push("for value_start in range(0, V, BLOCK_V):")
             self.writer.line("value = value_start + tl.arange(0, BLOCK_V)")
             self.writer.line("is_value = value < V")
+        elif self.walked in WIDE:
+            dim = self.walked
+            start = f"{lane_name(dim)}_start"
+            self.writer.push(f"for {start} in range(0, {dim}, {tile_name(dim)}):")
+            self.lanes_of(dim, f"{start} + ")
         else:
             self.writer.push("for row_start in range(0, ROWS, TILE_ROWS):")
             self.writer.line("source = row_start + tl.arange(0, TILE_ROWS)")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from atlasgen.emit.axes import WIDE, extent_name, is_anchor, lane_name, mask_name, tile_name
 from atlasgen.emit.plan import Store
+from atlasgen.emit.triton_streams import Streams
 from atlasgen.ir.node import Node
 from atlasgen.ir.operators import OPERATORS
 
 if TYPE_CHECKING:
     from atlasgen.emit.triton_kernel import KernelEmitter
-
-TILE = {"r": "BLOCK_ROWS", "j": "BLOCK_ROWS", "i": "BLOCK_ROWS", "h": "BLOCK_HALO", "K": "BLOCK_K",
-        "V": "BLOCK_V", "c": "BLOCK_AGES"}  # fmt: skip
 
 
 class Loads:
@@ -23,28 +22,31 @@ class Loads:
         self.memory = emitter.memory
         self.writer = emitter.writer
         self.windowed: frozenset[str] = frozenset()
+        self.streams = Streams(self)
 
     # -- axes ----------------------------------------------------------------------------------------
     def tile_size(self, dim: str) -> str:
         """The tile's extent along an axis."""
         if dim == "s":
             return "TILE_ROWS" if self.emitter.walked == "s" else "BLOCK_ROWS"
-        return TILE[dim]
+        return tile_name(dim)
 
     def lane(self, dim: str) -> str:
         """The index vector of an axis."""
         if dim == "h":
             return "(halo_row + HALO)"
-        if dim in ("K", "V", "c"):
-            return {"K": "feature", "V": "value", "c": "age_lane"}[dim]
+        if dim == "c":
+            return "age_lane"
+        if dim in WIDE:
+            return lane_name(dim)
         return self.emitter.position(dim)
 
     def real(self, dim: str) -> str:
         """The condition under which a lane lies inside the extent."""
         if dim == "h":
             return "(halo_row < 0)"
-        if dim in ("K", "V"):
-            return {"K": "is_feature", "V": "is_value"}[dim]
+        if dim in WIDE:
+            return mask_name(dim)
         if dim == "c":
             return "(age_lane < WINDOW)"
         return f"({self.emitter.position(dim)} < ROWS)"
@@ -82,8 +84,10 @@ class Loads:
         if kind == "host":
             return self.memory.argument(node["name"], "number", node["name"])
         if kind == "head":
-            pointer = self.memory.argument(f"{node['name']}_pointer", "head", node["name"])
-            return f"tl.load({pointer} + head).to(tl.float32)"
+            lanes = [self.lane(dim) for dim in node.dims]
+            address = self.memory.head_address(node["name"], node.dims, lanes)
+            mask = f", mask={self.mask(node.dims)}, other=0.0" if node.dims else ""
+            return f"tl.load({address}{mask}).to(tl.float32)"
         if kind == "position":
             pointer = self.memory.argument(f"{node['name']}_pointer", "table", node["name"])
             address = f"{pointer} + head * WINDOW + age_lane"
@@ -118,7 +122,7 @@ class Loads:
             return name
         address = self.memory.state_address(node["name"], node.dims, lanes)
         text = f"tl.load({address}, mask={mask}, other=0.0)"
-        if node["name"] == "anchor":
+        if is_anchor(node["name"]):
             self.memory.flag("RESUME")
             return f"{text} if RESUME else 0.0"
         return text
@@ -165,6 +169,9 @@ class Loads:
     def store(self, store: Store, text: str) -> None:
         """Write a value to its buffer."""
         node, axes = store.node, store.axes
+        if store.streams:
+            self.streams.store(store, text)
+            return
         value = self.emitter.align(text, node.dims, axes) if node.op != "const" else text
         lanes = [self.lane(dim) for dim in axes]
         opened = self._once(axes)
@@ -241,7 +248,7 @@ class Loads:
 
 def _width(dims: tuple[str, ...]) -> str | None:
     """The extent of a row of a window tensor, None where a row is one number."""
-    return dims[1] if dims[1:] in (("K",), ("V",)) else None
+    return extent_name(dims[1]) if dims[1:] and dims[1] in WIDE else None
 
 
 def has_c(node: Node) -> bool:

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from atlasgen.emit.axes import extent_name
 from atlasgen.emit.naming import Writer
-
-EXTENT = {"r": "ROWS", "j": "ROWS", "i": "ROWS", "s": "ROWS", "h": "HALO", "K": "K", "V": "V", "c": "WINDOW"}
 
 
 @dataclass(frozen=True)
 class Argument:
     """One parameter of a kernel.
 
-    kind: "rows" (token tensor, with two strides), "blocks", "state", "window", "head", "table" (per head
-    and age), "sequence" (int64 per sequence), "number" or "constant".
+    kind: "rows" (token tensor, with two strides), "blocks", "state", "window", "head" (per head, or per head
+    and entry of its own axes), "table" (per head and age), "sequence" (int64 per sequence), "number" or
+    "constant".
     """
 
     name: str
@@ -81,10 +81,15 @@ class Memory:
         return f"{base} + {row}[:, None] * (heads * {size}) + {lane}[None, :]"
 
     # -- buffers -------------------------------------------------------------------------------------
-    def block_address(self, buffer: str, dims: tuple[str, ...], lanes: list[str]) -> str:
+    def block_address(self, buffer: str, dims: tuple[str, ...], lanes: list[str], slot: str = "slot") -> str:
         """Address text in a contiguous [B*H, N, *dims] buffer."""
         pointer = self.argument(f"{buffer}_pointer", "blocks", buffer)
-        return f"{pointer} + {self._inner('slot', dims, lanes)}"
+        return f"{pointer} + {self._inner(slot, dims, lanes)}"
+
+    def head_address(self, name: str, dims: tuple[str, ...], lanes: list[str]) -> str:
+        """Address text in a contiguous [H, *dims] tensor."""
+        pointer = self.argument(f"{name}_pointer", "head", name)
+        return f"{pointer} + {self._inner('head', dims, lanes)}"
 
     def state_address(self, name: str, dims: tuple[str, ...], lanes: list[str]) -> str:
         """Address text in a contiguous [B, H, *dims] state."""
@@ -94,8 +99,8 @@ class Memory:
     def _inner(self, slot: str, dims: tuple[str, ...], lanes: list[str]) -> str:
         if not dims:
             return slot
-        size = " * ".join(EXTENT[dim] for dim in dims)
+        size = " * ".join(extent_name(dim) for dim in dims)
         if len(dims) == 1:
             return f"{slot} * {size} + {lanes[0]}"
         first, second = lanes
-        return f"{slot} * ({size}) + {first}[:, None] * {EXTENT[dims[1]]} + {second}[None, :]"
+        return f"{slot} * ({size}) + {first}[:, None] * {extent_name(dims[1])} + {second}[None, :]"

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 
 from atlasgen.emit import tile_library
+from atlasgen.emit.axes import FEATURES
 from atlasgen.emit.formatting import formatted
 from atlasgen.emit.naming import LINE
 from atlasgen.emit.plan import Kernel, Plan, Structure
@@ -56,6 +57,8 @@ class FunctionEmitter:
         names = {**backward.names, **program.names}
         self.emitter = KernelEmitter(kernel, names, program.equations)
         self.emitter.loads.windowed = frozenset(scheduled.windowed)
+        for capture in program.captures if kernel.loop == "forward" else ():
+            self.emitter.loads.streams.captured.setdefault(capture.carry, []).append(capture.name)
         self.writer, self.memory = self.emitter.writer, self.emitter.memory
 
     def emit(self) -> EmittedKernel:
@@ -69,7 +72,7 @@ class FunctionEmitter:
         body = self.writer.text()
         arguments = tuple(sorted(self.memory.arguments.values(), key=_argument_order))
         code = "\n".join(line.partition("#")[0] for line in body.splitlines())
-        constants = tuple(sorted(set(re.findall(r"\b[A-Z][A-Z_]*\b", code)) - set(self.memory.flags)))
+        constants = tuple(sorted(set(re.findall(r"\b[A-Z][A-Z0-9_]*\b", code)) - set(self.memory.flags)))
         flags = tuple(sorted(self.memory.flags))
         text = self._signature(arguments, flags, constants) + self._documentation() + body
         return EmittedKernel(self.kernel, text, arguments, flags, constants)
@@ -112,9 +115,9 @@ class FunctionEmitter:
         if "h" in dims:
             write("halo_row = tl.arange(0, BLOCK_HALO)")
             write("halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block")
-        if "K" in dims:
-            write("feature = tl.arange(0, BLOCK_K)")
-            write("is_feature = feature < K")
+        for dim in FEATURES[:-1]:  # V may be in tiles
+            if dim in dims and dim != self.emitter.walked:
+                self.emitter.lanes_of(dim)
         if "c" in dims:
             write("age_lane = tl.arange(0, BLOCK_AGES)")
         if values == "parallel":
@@ -172,7 +175,8 @@ class FunctionEmitter:
     def _walk_blocks(self) -> None:
         kernel, write = self.kernel, self.writer.line
         for node in self.emitter.nodes:
-            if node.op == "leaf" and node["kind"] in ("head", "invariant", "host"):
+            same = node.op == "leaf" and node["kind"] in ("head", "invariant", "host")
+            if same and not self.emitter.varies(node):
                 self.emitter.operand(node)
         names = {carry: self._initial(carry) for carry in kernel.carries}
         sums = self._sums()
@@ -192,8 +196,11 @@ class FunctionEmitter:
         for name, value in zip(names.values(), following, strict=True):
             if name != value:
                 write(f"{name} = {value}")
+        if kernel.streams:
+            write("tl.debug_barrier()  # the next block reads what this one wrote")
         self.writer.pop()
-        self._finish(names, sums)
+        if names or sums:
+            self._finish(names, sums)
 
     def _state(self, name: str, dims: tuple[str, ...]) -> tuple[str, str]:
         loads = self.emitter.loads

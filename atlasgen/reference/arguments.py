@@ -9,21 +9,33 @@ import torch
 from torch import Tensor
 
 from atlasgen.errors import ArgumentError
-from atlasgen.reference.features import apply_features
 from atlasgen.reference.windows import window_length
 from atlasgen.spec.expression import evaluate_number
-from atlasgen.spec.rule import Gate, MemoryRule
+from atlasgen.spec.rule import MemoryRule
+from atlasgen.spec.sizes import check_sizes, feature_size
 
-_DIMENSIONS = {
-    "token": "BTH",
-    "head": "H",
-    "head_key": "HK",
-    "key": "BTHK",
-    "value": "BTHV",
-    "pair": "BTHc",
-    "position": "Hc",
+_DIMENSIONS: dict[str, tuple[str, ...]] = {
+    "token": ("B", "T", "H"),
+    "head": ("H",),
+    "head_key": ("H", "K"),
+    "head_value": ("H", "V"),
+    "key": ("B", "T", "H", "K"),
+    "value": ("B", "T", "H", "V"),
+    "pair": ("B", "T", "H", "c"),
+    "position": ("H", "c"),
+    "row": ("H", "b"),
+    "degree": ("H", "degree + 1"),
 }
-"""Shapes of gates and inputs by kind; `channel` is that of its axis."""
+"""Shapes of arguments by kind; `channel` is that of its axis."""
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """An argument that the rule reads: the kind of its shape, and the field that reads it."""
+
+    kind: str
+    field: str
+    required: bool = True
 
 
 @dataclass(frozen=True)
@@ -48,7 +60,7 @@ class Call:
         return replace(self, per_token={name: entry[rows, times] for name, entry in self.per_token.items()})
 
 
-def _shape(name: str, tensor: Tensor, dimensions: str, sizes: Mapping[str, int]) -> None:
+def _check_shape(name: str, tensor: Tensor, dimensions: tuple[str, ...], sizes: Mapping[str, int]) -> None:
     expected = tuple(sizes[letter] for letter in dimensions)
     if tuple(tensor.shape) != expected:
         letters = ", ".join(dimensions)
@@ -59,16 +71,20 @@ def _shape(name: str, tensor: Tensor, dimensions: str, sizes: Mapping[str, int])
         )
 
 
-def _declared(name: str, tensor: Tensor | None, declared: bool, where: str) -> Tensor | None:
-    """The argument where the rule reads it; raises where it is missing, or not declared."""
-    if declared and tensor is None:
-        raise ArgumentError(name, f"required, because the rule's {where} reads it")
-    if not declared and tensor is not None:
-        raise ArgumentError(
-            name, f"not read by this rule, whose {where} declares no such argument",
-            suggestion="Leave it out, or change the rule",
-        )  # fmt: skip
-    return tensor
+def _check_names(expected: Mapping[str, _Expected], given: Mapping[str, Tensor | None]) -> dict[str, Tensor]:
+    """The arguments that were given; raises where the rule does not read one, or misses one."""
+    tensors = {name: tensor for name, tensor in given.items() if tensor is not None}
+    for name, entry in expected.items():
+        if entry.required and name not in tensors:
+            raise ArgumentError(name, f"required, because the rule's {entry.field} reads it")
+    for name in tensors:
+        if name not in expected:
+            raise ArgumentError(
+                name, "not read by this rule, which declares no such argument",
+                allowed=", ".join(expected) or "no arguments besides q, k and v",
+                suggestion="Leave it out, or change the rule",
+            )  # fmt: skip
+    return tensors
 
 
 def _sizes(q: Tensor, k: Tensor, v: Tensor) -> dict[str, int]:
@@ -94,13 +110,38 @@ def _sizes(q: Tensor, k: Tensor, v: Tensor) -> dict[str, int]:
     return {"B": batch, "T": length, "H": heads, "K": key_size, "V": value_size}
 
 
-def _gates(rule: MemoryRule) -> list[tuple[str, Gate, str]]:
-    return [
-        ("lr", rule.optimizer.lr, "optimizer.lr"),
-        ("log_alpha", rule.retention.alpha, "retention"),
-        ("log_theta", rule.optimizer.theta, "optimizer.theta"),
-        ("gamma", rule.window.gate, "window.gate"),
-    ]
+_FIELDS = {
+    "lr": "optimizer.lr",
+    "log_alpha": "retention",
+    "log_theta": "optimizer.theta",
+    "gamma": "window.gate",
+}
+_OVERRIDES = {"lr": "lr", "log_alpha": "retention", "log_theta": "theta"}
+
+
+def _expected(rule: MemoryRule) -> dict[str, _Expected]:
+    """Everything besides q, k and v that a call of this rule takes, by name."""
+    fields = dict(_FIELDS)
+    for weight in rule.memory.weight_names:
+        for name, (argument, _) in rule.gates_of(weight).items():
+            if argument != name:
+                fields[argument] = f"weights.{weight}.{_OVERRIDES[name]}"
+    found = {
+        name: _Expected(gate.axis if gate.kind == "channel" else gate.kind, fields[name])
+        for name, gate in rule.gates.items()
+        if gate.is_argument
+    }
+    if rule.block.row_scale == "token":
+        found["row_scale"] = _Expected("token", "block.row_scale")
+    elif rule.block.row_scale == "position":
+        found["row_scale"] = _Expected("row", "block.row_scale", required=False)
+    if rule.norm != "none":
+        found["norm_gain"] = _Expected("head_value", "memory.norm", required=False)
+    if rule.norm == "layer":
+        found["norm_bias"] = _Expected("head_value", "memory.norm", required=False)
+    if rule.features.kind == "poly" and rule.features.coefficients == "learned":
+        found["coefficients"] = _Expected("degree", "features.coefficients")
+    return found | {entry.name: _Expected(entry.shape, "inputs") for entry in rule.inputs}
 
 
 def _loss_names(rule: MemoryRule) -> set[str]:
@@ -116,42 +157,31 @@ def checked_call(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    gates: Mapping[str, Tensor | None],
-    inputs: Mapping[str, Tensor],
+    given: Mapping[str, Tensor | None],
     head_offset: int,
     dtype: torch.dtype,
 ) -> Call:
-    """The call's tensors in `dtype`, sorted; ArgumentError names the one that is missing or does
-    not fit.
+    """The call's tensors in `dtype`, sorted.
+
+    given: every other argument by name, None for absent. ArgumentError names the one that is
+    missing or does not fit.
     """
-    sizes = _sizes(q, k, v) | {"c": window_length(rule)}
+    sizes = _sizes(q, k, v)
     heads = sizes["H"]
+    inner = {"K": sizes["K"], "F": feature_size(rule.features, sizes["K"]), "V": sizes["V"]}
+    check_sizes(rule, inner)
+    sizes |= {"c": window_length(rule), "b": rule.block.size, "degree + 1": rule.features.degree + 1}
     queries = q.repeat_interleave(heads // q.shape[2], 2) if q.shape[2] < heads else q
     per_token = {"q": queries, "k": k.repeat_interleave(heads // k.shape[2], 2), "v": v}
     per_head: dict[str, Tensor] = {}
-
-    def keep(name: str, tensor: Tensor, kind: str) -> None:
-        dimensions = _DIMENSIONS[kind]
-        _shape(name, tensor, dimensions, sizes)
+    expected = _expected(rule)
+    for name, tensor in _check_names(expected, given).items():
+        dimensions = _DIMENSIONS[expected[name].kind]
+        _check_shape(name, tensor, dimensions, sizes)
         (per_token if "T" in dimensions else per_head)[name] = tensor
-
-    for name, gate, where in _gates(rule):
-        tensor = _declared(name, gates[name], gate.is_argument, where)
-        if tensor is not None:
-            keep(name, tensor, gate.axis if gate.kind == "channel" else gate.kind)
-    declared = {entry.name: entry.shape for entry in rule.inputs}
-    if rule.features.kind == "poly" and rule.features.coefficients == "learned":
-        per_head["coefficients"] = _coefficients(rule, inputs)
-    for name in {*declared, *inputs} - set(per_head):
-        tensor = _declared(name, inputs.get(name), name in declared, "inputs")
-        if tensor is not None:
-            keep(name, tensor, declared[name])
     per_token = {name: tensor.to(dtype) for name, tensor in per_token.items()}
     read = {"k", "v", *_loss_names(rule)} & set(per_token)
     gamma = ["gamma"] if rule.window.gate.kind == "token" else []
-    zero = v.new_zeros(1, sizes["K"], dtype=dtype)
-    features = apply_features(rule.features, zero, "k", per_head.get("coefficients")).shape[-1]
-    inner = {"K": sizes["K"], "F": features, "V": sizes["V"]}
     return Call(
         per_token=per_token,
         per_head={name: tensor.to(dtype) for name, tensor in per_head.items()},
@@ -160,15 +190,3 @@ def checked_call(
         sizes=inner,
         scale=evaluate_number(rule.read.scale, inner, field="read.scale"),
     )
-
-
-def _coefficients(rule: MemoryRule, inputs: Mapping[str, Tensor]) -> Tensor:
-    tensor = inputs.get("coefficients")
-    expected = (rule.features.degree + 1,)
-    if tensor is None or tuple(tensor.shape) != expected:
-        raise ArgumentError(
-            "coefficients",
-            "learned feature coefficients are an input, one positive number per degree",
-            allowed=f"inputs={{'coefficients': tensor of shape {expected}}}",
-        )
-    return tensor

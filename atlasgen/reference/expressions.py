@@ -84,12 +84,11 @@ def evaluate(text: str, values: Mapping[str, Tensor]) -> Tensor:
     return torch.as_tensor(result, dtype=like.dtype, device=like.device)
 
 
-def evaluate_read(text: str, z: Tensor, q: Tensor) -> Tensor:
-    """The rule's own read: z = f(M, phi(q)), q the raw query; `norm` is a layer norm over V."""
+def evaluate_read(text: str, z: Tensor, q: Tensor, norm: Callable[[Tensor], Tensor]) -> Tensor:
+    """The rule's own read: z the memory's output before norm and residual, q the raw query."""
     counts = {**ELEMENTWISE_FUNCTIONS, "norm": 1}
     tree = parse_tree(text, ["z", "q"], counts, field="read.f")
-    functions = {**_functions(z), "norm": functools.partial(normed, "layer")}
-    return interpret(tree, {"z": z, "q": q}, functions)
+    return interpret(tree, {"z": z, "q": q}, {**_functions(z), "norm": norm})
 
 
 def head_values(text: str, heads: Tensor) -> Tensor:

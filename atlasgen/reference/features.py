@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from itertools import combinations_with_replacement
 
 import torch
@@ -49,42 +49,45 @@ def _monomials(size: int, degree: int, basis: str) -> list[tuple[tuple[int, ...]
     return found
 
 
+def _degrees(features: Features, x: Tensor, coefficients: Tensor | None) -> list[tuple[int, Tensor]]:
+    """The degrees that take room, each with its coefficient, broadcasting to x.
+
+    Learned coefficients are an argument [H, degree + 1], positive; x is then [B, H, ..., K].
+    """
+    if features.coefficients == "learned":
+        assert coefficients is not None
+        per_head = coefficients.unbind(-1)
+        return [(power, entry.reshape(-1, *[1] * (x.ndim - 2))) for power, entry in enumerate(per_head)]
+    numbers = _taylor(features.degree) if features.coefficients == "taylor" else features.coefficients
+    return [(power, x.new_tensor(number)) for power, number in enumerate(numbers) if number != 0]
+
+
 def _polynomial(features: Features, x: Tensor, coefficients: Tensor | None) -> Tensor:
     """phi with phi(q) . phi(k) = sum_i a_i (q . k)^i; basis "powers": sum_i a_i x^i, elementwise.
 
-    Degrees whose coefficient is the number zero take no room. Learned coefficients a come as an
-    argument [degree + 1], positive.
+    Monomials stand in the order of the degrees, inside a degree in that of
+    itertools.combinations_with_replacement (symmetric) or of rows (kronecker).
     """
-    weights: Sequence[float] | Tensor
-    if features.coefficients == "learned":
-        assert coefficients is not None
-        weights = coefficients
-    elif features.coefficients == "taylor":
-        weights = _taylor(features.degree)
-    else:
-        weights = features.coefficients
-    used = [
-        (degree, weight) for degree, weight in enumerate(weights) if isinstance(weight, Tensor) or weight != 0
-    ]
+    used = _degrees(features, x, coefficients)
     if features.basis == "powers":
         return sum((weight * x**degree for degree, weight in used), torch.zeros_like(x))
     parts = []
     for degree, weight in used:
-        side = weight.sqrt() if isinstance(weight, Tensor) else math.sqrt(weight)
         if degree == 0:
-            parts.append(torch.ones_like(x[..., :1]) * side)
+            parts.append(torch.ones_like(x[..., :1]) * weight.sqrt())
             continue
         monomials = _monomials(x.shape[-1], degree, features.basis)
         indices = torch.tensor([entry for entry, _ in monomials], device=x.device)
         orderings = torch.tensor([count for _, count in monomials], dtype=x.dtype, device=x.device)
-        parts.append(side * orderings.sqrt() * x[..., indices].prod(-1))
+        parts.append((weight * orderings).sqrt() * x[..., indices].prod(-1))
     return torch.cat(parts, -1)
 
 
 def apply_features(features: Features, x: Tensor, side: str, coefficients: Tensor | None = None) -> Tensor:
     """phi(x) for the side "q" or "k"; the side that `features.on` leaves out is the identity.
 
-    x: [..., K]. Returns [..., F], in the dtype of x.
+    x: [..., K]; coefficients: [H, degree + 1] where they are learned, and x [B, H, ..., K]. Returns
+    [..., F], in the dtype of x.
     """
     if side not in features.on:
         return x

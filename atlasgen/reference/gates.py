@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from atlasgen.reference.expressions import head_values
-from atlasgen.spec.rule import Gate
+from atlasgen.spec.rule import Gate, MemoryRule
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,17 @@ class Multiplier:
     def at(self, token: int) -> Tensor | None:
         """One token's factor, broadcasting to [B, H, in, out]; None where the gate is neutral."""
         return self.fixed if self.tokens is None else self.tokens[:, token]
+
+
+@dataclass(frozen=True)
+class Factors:
+    """What multiplies one weight at one token: lr, alpha and theta, each [B or 1, H, ., .], None for
+    one.
+    """
+
+    lr: Tensor | None
+    alpha: Tensor | None
+    theta: Tensor | None
 
 
 def times(factor: Tensor | None, weight: Tensor) -> Tensor:
@@ -63,3 +75,13 @@ def multiplier(gate: Gate, argument: Tensor | None, heads: Tensor, log: bool) ->
         return Multiplier(tokens=values[..., None, None])
     on_value = gate.kind == "value" or (gate.kind == "channel" and gate.axis == "value")
     return Multiplier(tokens=values[..., None, :] if on_value else values[..., :, None])
+
+
+def factors_at(rule: MemoryRule, gates: Mapping[str, Multiplier], token: int) -> dict[str, Factors]:
+    """lr, alpha and theta of every weight at one token of the call."""
+    found = {}
+    for weight in rule.memory.weight_names:
+        names = rule.gates_of(weight)
+        lr, alpha, theta = (gates[names[kind][0]].at(token) for kind in ("lr", "log_alpha", "log_theta"))
+        found[weight] = Factors(lr, alpha, theta)
+    return found

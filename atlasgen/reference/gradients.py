@@ -10,7 +10,7 @@ from torch import Tensor
 
 from atlasgen.reference.features import apply_features
 from atlasgen.reference.losses import token_losses
-from atlasgen.reference.memories import Weights, apply_link, read_memory
+from atlasgen.reference.memories import Norm, Weights, apply_link, read_memory
 from atlasgen.spec.rule import LossTerm, MemoryRule
 
 
@@ -100,12 +100,17 @@ def _weighted_loss(data: TermRows, span: slice, prediction: Tensor, weights: Ten
     return (weights * losses).sum()
 
 
-def _written_along(rule: MemoryRule, data: TermRows, point: Weights, span: slice, weights: Tensor) -> Tensor:
+def _prediction(rule: MemoryRule, data: TermRows, linked: Weights, span: slice, norm: Norm) -> Tensor:
+    return read_memory(rule.memory, linked, data.features[:, :, span], data.raw[:, :, span], norm)
+
+
+def _written_along(
+    rule: MemoryRule, data: TermRows, point: Weights, span: slice, weights: Tensor, norm: Norm
+) -> Tensor:
     """sum_i weight_i step_i (write_i outer e_i): a matrix memory whose update is not its loss's
     gradient.
     """
-    linked = apply_link(rule.memory.link, point)
-    prediction = read_memory(rule.memory, linked, data.features[:, :, span], data.raw[:, :, span])
+    prediction = _prediction(rule, data, apply_link(rule.memory.link, point), span, norm)
     errors = torch.func.grad(lambda pred: _weighted_loss(data, span, pred, weights))(prediction)
     along = (data.features if data.write is None else data.write)[:, :, span]
     outer = along.unsqueeze(-1) * errors.unsqueeze(-2)
@@ -115,12 +120,13 @@ def _written_along(rule: MemoryRule, data: TermRows, point: Weights, span: slice
 
 
 def window_gradient(
-    rule: MemoryRule, terms: tuple[TermRows, ...], point: Weights, span: slice, weights: Tensor
+    rule: MemoryRule, terms: tuple[TermRows, ...], point: Weights, span: slice, weights: Tensor, norm: Norm
 ) -> dict[str, Tensor]:
     """sum over the tokens of `span` of weight_i * g_i, all taken at `point`.
 
     point: the weights M* [B, H, in, out]; weights: [B, H, n] for the n tokens of the span, oldest
-    first. Returns the gradient of each weight. Outer derivatives flow through everything.
+    first; norm: of the memory. Returns the gradient of each weight. Outer derivatives flow through
+    everything.
     """
     plain = [data for data in terms if data.is_plain]
 
@@ -128,12 +134,12 @@ def window_gradient(
         linked = apply_link(rule.memory.link, candidate)
         total = weights.new_zeros(())
         for data in plain:
-            prediction = read_memory(rule.memory, linked, data.features[:, :, span], data.raw[:, :, span])
+            prediction = _prediction(rule, data, linked, span, norm)
             total = total + _weighted_loss(data, span, prediction, weights)
         return total
 
     gradient = dict(torch.func.grad(objective)(dict(point)))
     for data in terms:
         if not data.is_plain:
-            gradient["M"] = gradient["M"] + _written_along(rule, data, point, span, weights)
+            gradient["M"] = gradient["M"] + _written_along(rule, data, point, span, weights, norm)
     return gradient

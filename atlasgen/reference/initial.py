@@ -9,10 +9,19 @@ from torch import Tensor
 
 from atlasgen.errors import ArgumentError
 from atlasgen.reference.arguments import Call
-from atlasgen.reference.memories import weight_shapes
-from atlasgen.reference.state import State, keeps_block, keeps_previous, map_tensors
+from atlasgen.reference.state import (
+    State,
+    keeps_block,
+    keeps_origin,
+    keeps_previous,
+    map_tensors,
+    packed,
+    pooled_gates,
+    sums_steps,
+)
 from atlasgen.reference.windows import window_length
 from atlasgen.spec.rule import MemoryRule
+from atlasgen.spec.sizes import weight_shapes
 
 
 def _given(
@@ -35,10 +44,14 @@ def _given(
             raise ArgumentError(
                 "initial_memory",
                 f"{name} has shape {tuple(weights[name].shape)}",
-                allowed=f"[H, in, out] = {shape[1:]} or [N, H, in, out] = {shape}",
+                allowed=f"[H, {_inner(inner)}] = {shape[1:]} or [N, H, {_inner(inner)}] = {shape}",
             )
         result[name] = weights[name].expand(shape)
     return result
+
+
+def _inner(shape: tuple[int, ...]) -> str:
+    return "in, out" if len(shape) == 2 else "out"
 
 
 def _zero(rule: MemoryRule, call: Call, rows: int) -> dict[str, Tensor]:
@@ -47,7 +60,7 @@ def _zero(rule: MemoryRule, call: Call, rows: int) -> dict[str, Tensor]:
         raise ArgumentError(
             "initial_memory",
             f'required, because memory.initial = "{rule.memory.initial}"',
-            allowed="a tensor [H, in, out] for each of " + ", ".join(shapes),
+            allowed=", ".join(f"{name} [H, {_inner(inner)}]" for name, inner in shapes.items()),
         )
     values = call.per_token["v"]
     return {name: values.new_zeros(rows, len(call.heads), *inner) for name, inner in shapes.items()}
@@ -75,10 +88,13 @@ def first_state(
     if history:
         for name in call.streams:
             window[name] = values.new_zeros(rows, history, *call.per_token[name].shape[2:])
-    anchor = memory["M"] if set(memory) == {"M"} else memory
-    block = {"anchor": anchor} if keeps_block(rule) else {}
+    block: State = {"anchor": packed(memory)} if keeps_block(rule) else {}
     if keeps_previous(rule):
-        block["previous"] = map_tensors(torch.zeros_like, anchor)  # no block yet
+        block["previous"] = map_tensors(torch.zeros_like, packed(memory))  # no block yet
+    if sums_steps(rule):
+        block["update"] = map_tensors(torch.zeros_like, packed(memory))
+    for name in pooled_gates(rule).values():
+        block[name] = values.new_zeros(rows, len(call.heads))
     return {
         "memory": memory,
         "momentum": {name: torch.zeros_like(weight) for name, weight in memory.items()}
@@ -88,5 +104,5 @@ def first_state(
         "window": window,
         "block": block,
         "position": torch.zeros(rows, dtype=torch.int64, device=values.device),
-        "origin": dict(memory) if rule.retention.toward == "initial" else {},
+        "origin": dict(memory) if keeps_origin(rule) else {},
     }

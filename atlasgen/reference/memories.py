@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from atlasgen.reference.expressions import evaluate, normed
-from atlasgen.spec.expression import evaluate_size, interpret, parse_tree
+from atlasgen.spec.expression import interpret, parse_tree
 from atlasgen.spec.rule import Link, Memory
 
 Weights = Mapping[str, Tensor]
@@ -99,38 +99,36 @@ _FORWARD: dict[str, Callable[[Memory, Weights, Tensor], Tensor]] = {
 }
 
 
-def weight_shapes(memory: Memory, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
-    """The sizes of one head's weights as stored, [in, out], biases [out]; sizes: K, F and V."""
-    features, values = sizes["F"], sizes["V"]
-    if memory.kind == "graph":
-        return {
-            name: (evaluate_size(columns, sizes), evaluate_size(rows, sizes))
-            for name, (rows, columns) in memory.weights
-        }
-    if memory.kind == "matrix":
-        return {"M": (features, values)} | ({"b": (values,)} if memory.bias else {})
-    hidden = evaluate_size(memory.hidden, sizes, field="memory.hidden")
-    shapes: dict[str, tuple[int, ...]] = {}
-    if memory.kind == "mlp":
-        widths = [features, *[hidden] * (memory.depth - 1), values]
-        for layer in range(memory.depth):
-            shapes[f"W{layer + 1}"] = (widths[layer], widths[layer + 1])
-    else:
-        shapes |= {"W1": (hidden, values), "W2": (features, hidden), "W3": (features, hidden)}
-    if memory.bias:
-        shapes |= {name.replace("W", "b"): shape[1:] for name, shape in shapes.items()}
-    return shapes
+@dataclass(frozen=True)
+class Norm:
+    """The norm of a memory's output rows [B, H, N, V], with gain and bias [H, V] or without."""
+
+    kind: str
+    gain: Tensor | None = None
+    bias: Tensor | None = None
+
+    def __call__(self, z: Tensor) -> Tensor:
+        """norm(z) * gain + bias."""
+        out = normed(self.kind, z)
+        if self.gain is not None:
+            out = out * self.gain.unsqueeze(-2)
+        return out if self.bias is None else out + self.bias.unsqueeze(-2)
 
 
-def read_memory(memory: Memory, weights: Weights, x: Tensor, raw: Tensor) -> Tensor:
+def memory_output(memory: Memory, weights: Weights, x: Tensor) -> Tensor:
+    """z: the memory's output [B, H, N, V] for rows x [B, H, N, F], before its norm and residual."""
+    return _FORWARD[memory.kind](memory, weights, x)
+
+
+def read_memory(memory: Memory, weights: Weights, x: Tensor, raw: Tensor, norm: Norm) -> Tensor:
     """f(M, x) with the memory's norm and residual.
 
     x: [B, H, N, F], the features; raw: [B, H, N, K], what the features were made of (residual
-    "key"). Returns [B, H, N, V].
+    "key"); norm: used where the memory has one. Returns [B, H, N, V].
     """
-    out = _FORWARD[memory.kind](memory, weights, x)
+    out = memory_output(memory, weights, x)
     if memory.norm != "none":
-        out = normed(memory.norm, out)
+        out = norm(out)
     if memory.residual == "none":
         return out
     return out + (x if memory.residual == "x" else raw)

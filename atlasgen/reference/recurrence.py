@@ -5,13 +5,14 @@
     M_t = alpha_t M_{t-1} (+ (1 - alpha_t) M_0) - [lr_t] U(S_t)
     y_t = scale f(link(M), phi(q_t)) / normaliser
 
-M* is the memory before the token, or before its block.
+M* is the memory before the token, or before its block. Rules whose updates wait for the end of their
+block are in held.py.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -19,11 +20,13 @@ from torch import Tensor
 from atlasgen.reference.arguments import Call
 from atlasgen.reference.expressions import evaluate_read
 from atlasgen.reference.features import apply_features
-from atlasgen.reference.gates import Multiplier, multiplier, times
+from atlasgen.reference.gates import Factors, Multiplier, factors_at, multiplier, times
 from atlasgen.reference.gradients import TermRows, term_rows, window_gradient
-from atlasgen.reference.memories import Weights, apply_link, read_memory
+from atlasgen.reference.held import hold_block, hold_scaled, memory_of_row, row_factor
+from atlasgen.reference.memories import Norm, Weights, apply_link, memory_output, read_memory
 from atlasgen.reference.state import Carry, State, close_carry, map_tensors, open_carry
-from atlasgen.reference.transforms import apply_transforms, clipped, projected
+from atlasgen.reference.transforms import clipped
+from atlasgen.reference.updates import advanced, pull, retained
 from atlasgen.reference.windows import counted, normalised, window_weights
 from atlasgen.spec.rule import MemoryRule
 
@@ -34,8 +37,8 @@ class Sequence:
 
     terms: loss terms over history and call; ones: phi(k) the same way [B, H, N, F], for the
     normaliser; gate: the window's gate, head first; queries [B, H, T, R, F] and raw_queries [B, H,
-    T, R, K], R reads of each memory; the multipliers of the rule; history: how many rows precede
-    the call's first token.
+    T, R, K], R reads of each memory; gates: multipliers by the names of their arguments; row: the
+    row factor; norm: of the memory's output; history: how many rows precede the call's first token.
     """
 
     terms: tuple[TermRows, ...]
@@ -43,9 +46,9 @@ class Sequence:
     gate: Tensor | None
     queries: Tensor
     raw_queries: Tensor
-    lr: Multiplier
-    alpha: Multiplier
-    theta: Multiplier
+    gates: Mapping[str, Multiplier]
+    row: Multiplier
+    norm: Norm
     history: int
     length: int
     scale: float
@@ -73,63 +76,40 @@ def _prepare(rule: MemoryRule, call: Call, carry: Carry, streams: Mapping[str, T
     queries = call.per_token["q"].unflatten(2, (heads, -1)).transpose(1, 2)
     coefficients = call.per_head.get("coefficients")
 
-    def gate_of(name: str, gate: object, log: bool) -> Multiplier:
-        argument = call.per_token.get(name, call.per_head.get(name))
-        return multiplier(gate, argument, call.heads, log)  # type: ignore[arg-type]
-
+    gates = {
+        name: multiplier(
+            gate,
+            call.per_token.get(name, call.per_head.get(name)),
+            call.heads,
+            log=name.startswith("log_"),
+        )
+        for name, gate in rule.gates.items()
+        if name != "gamma"
+    }
     return Sequence(
         terms=tuple(term_rows(rule, term, rows, call.per_head) for term in rule.loss),
         ones=apply_features(rule.features, rows["k"], "k", coefficients),
         gate=gate,
         queries=apply_features(rule.features, queries, "q", coefficients),
         raw_queries=queries,
-        lr=gate_of("lr", rule.optimizer.lr, False),
-        alpha=gate_of("log_alpha", rule.retention.alpha, True),
-        theta=gate_of("log_theta", rule.optimizer.theta, True),
+        gates=gates,
+        row=_row(rule, call),
+        norm=Norm(rule.norm, call.per_head.get("norm_gain"), call.per_head.get("norm_bias")),
         history=rows["k"].shape[2] - length,
         length=length,
         scale=call.scale,
     )
 
 
-def _retained(alpha: Tensor | None, weights: Weights, origin: Weights) -> dict[str, Tensor]:
-    """alpha M (+ (1 - alpha) M_0 where there is an origin)."""
-    kept = {name: times(alpha, weight) for name, weight in weights.items()}
-    if alpha is None:
-        return kept
-    return {
-        name: weight + times(1 - alpha, origin[name]) if name in origin else weight
-        for name, weight in kept.items()
-    }
-
-
-def _advance(
-    rule: MemoryRule,
-    weights: Weights,
-    momentum: Weights,
-    gradient: Weights,
-    origin: Weights,
-    factors: tuple[Tensor | None, Tensor | None, Tensor | None],
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """M_t and S_t from M_{t-1}, S_{t-1} and G_t; factors: lr, alpha, theta of the token."""
-    lr, alpha, theta = factors
-    optimizer = rule.optimizer
-    if optimizer.lr_at == "gradient":
-        gradient = {name: times(lr, weight) for name, weight in gradient.items()}
-    accumulated = dict(gradient)
-    if optimizer.kind == "momentum":
-        for name, weight in gradient.items():
-            accumulated[name] = times(theta, momentum[name]) + weight
-    stepped = accumulated
-    if optimizer.nesterov:
-        stepped = {name: times(theta, accumulated[name]) + g for name, g in gradient.items()}
-    straight_through = rule.gradient.newton_schulz == "straight_through"
-    updates = apply_transforms(optimizer.transform, stepped, straight_through)
-    if optimizer.lr_at == "update":
-        updates = {name: times(lr, weight) for name, weight in updates.items()}
-    kept = _retained(alpha, weights, origin)
-    written = {name: kept[name] - updates[name] for name in kept}
-    return written, accumulated if optimizer.kind == "momentum" else {}
+def _row(rule: MemoryRule, call: Call) -> Multiplier:
+    """The row factor: per token, or per position in the block [1, H, b, 1]."""
+    if rule.block.row_scale == "token":
+        return Multiplier(tokens=call.per_token["row_scale"][..., None, None])
+    if rule.block.row_scale == "none":
+        return Multiplier()
+    counts = torch.arange(1, rule.block.size + 1, dtype=call.heads.dtype, device=call.heads.device)
+    row = call.per_head.get("row_scale", (1 / counts).expand(len(call.heads), -1))
+    return Multiplier(fixed=row[None, :, :, None])
 
 
 def _gradient(
@@ -168,13 +148,14 @@ def _part_gradient(
     """
     clip = rule.optimizer.clip
     if clip is None or clip.of != "token":
-        return window_gradient(rule, sequence.terms, point, span, weights)
+        return window_gradient(rule, sequence.terms, point, span, weights, sequence.norm)
     total: dict[str, Tensor] = {}
     for index in range(span.start, span.stop):
         one = slice(index, index + 1)
         gamma = weights[:, :, index - span.start, None, None]
         unit = torch.ones_like(weights[:, :, :1])
-        single = clipped(window_gradient(rule, sequence.terms, point, one, unit), clip.norm)
+        single = window_gradient(rule, sequence.terms, point, one, unit, sequence.norm)
+        single = clipped(single, clip.norm)
         single = {name: times(gamma, weight) for name, weight in single.items()}
         total = {name: total[name] + g for name, g in single.items()} if total else single
     return total
@@ -191,36 +172,66 @@ def _read(rule: MemoryRule, sequence: Sequence, weights: Weights, carry: Carry, 
     x = sequence.queries[:, :, t]
     linked = apply_link(rule.memory.link, weights)
     raw = sequence.raw_queries[:, :, t]
-    out = read_memory(rule.memory, linked, x, raw)
-    if rule.read.f is not None:
-        out = evaluate_read(rule.read.f, out, raw)
+    if rule.read.f is None:
+        out = read_memory(rule.memory, linked, x, raw, sequence.norm)
+    else:
+        out = evaluate_read(rule.read.f, memory_output(rule.memory, linked, x), raw, sequence.norm)
     out = sequence.scale * out
     if rule.read.normaliser == "sum":
         out = out / (x @ carry.normaliser["z"])
     return out
 
 
-def _step(rule: MemoryRule, sequence: Sequence, carry: Carry, token: int) -> Tensor:
-    """One token: updates `carry` and returns y_t [B, H, R, V]."""
-    lr, alpha, theta = (gate.at(token) for gate in (sequence.lr, sequence.alpha, sequence.theta))
+def _factors(rule: MemoryRule, sequence: Sequence, token: int) -> dict[str, Factors]:
+    """What multiplies each weight, and the normaliser's sum z, which moves as the matrix does."""
+    factors = factors_at(rule, sequence.gates, token)
     if rule.optimizer.kind == "implicit":
-        lr = _implicit(lr, sequence.ones[:, :, sequence.history + token])
-    factors = lr, alpha, theta
-    before, anchor = carry.memory, carry.anchor
-    point = anchor if rule.block.size > 1 else before
+        x = sequence.ones[:, :, sequence.history + token]
+        factors = {name: replace(entry, lr=_implicit(entry.lr, x)) for name, entry in factors.items()}
+    return {**factors, "z": factors["M"]} if "M" in factors else factors
+
+
+def _point(rule: MemoryRule, carry: Carry, factors: Mapping[str, Factors]) -> Weights:
+    """M*, at which this token's inner gradients are taken."""
     if rule.retention.order == "decay_first":
-        point = _retained(alpha, before, carry.origin)
-    gradient, sums = _gradient(rule, sequence, carry, point, token)
-    carry.memory, carry.momentum = _advance(rule, before, carry.momentum, gradient, carry.origin, factors)
-    carry.memory = projected(rule.retention.project, carry.memory)
+        return {
+            name: retained(factors[name].alpha, weight, pull(rule, carry.origin, name))
+            for name, weight in carry.memory.items()
+        }
+    return carry.anchor if rule.block.size > 1 else carry.memory
+
+
+def _update(
+    rule: MemoryRule, sequence: Sequence, carry: Carry, factors: Mapping[str, Factors], token: int
+) -> tuple[Weights, Weights]:
+    """One token's update of `carry` but for its position; returns M_{t-1} and M_t."""
+    gradient, sums = _gradient(rule, sequence, carry, _point(rule, carry, factors), token)
+    before: Weights = carry.memory
+    if rule.block.row_scale != "none":
+        if rule.read.at == "pre" and carry.position % rule.block.size:
+            before = memory_of_row(carry, row_factor(rule, sequence.row, carry.position - 1, token - 1))
+        row = row_factor(rule, sequence.row, carry.position, token)
+        return before, hold_scaled(rule, carry, gradient, factors, row)
+    if rule.held:
+        return before, hold_block(rule, carry, gradient, factors, sequence.gates, token)
+    carry.memory, carry.momentum = advanced(
+        rule, carry.memory, carry.momentum, gradient, carry.origin, factors
+    )
     if carry.normaliser:
-        carry.normaliser, carry.normaliser_momentum = _advance(
+        carry.normaliser, carry.normaliser_momentum = advanced(
             rule, carry.normaliser, carry.normaliser_momentum, sums, {}, factors
         )
+    return before, carry.memory
+
+
+def _step(rule: MemoryRule, sequence: Sequence, carry: Carry, token: int) -> Tensor:
+    """One token: updates `carry` and returns y_t [B, H, R, V]."""
+    anchor = carry.anchor
+    before, after = _update(rule, sequence, carry, _factors(rule, sequence, token), token)
     carry.position += 1
     if carry.position % rule.block.size == 0:
         carry.previous, carry.anchor = anchor, carry.memory
-    read_from = {"post": carry.memory, "pre": before, "block": anchor}[rule.read.at]
+    read_from = {"post": after, "pre": before, "block": anchor}[rule.read.at]
     return _read(rule, sequence, read_from, carry, token)
 
 

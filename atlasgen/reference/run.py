@@ -11,11 +11,11 @@ from torch import Tensor
 from atlasgen.errors import ArgumentError
 from atlasgen.reference.arguments import Call, checked_call
 from atlasgen.reference.initial import first_state
-from atlasgen.reference.memories import weight_shapes
 from atlasgen.reference.recurrence import connected, run_rows
 from atlasgen.reference.refusals import refuse_unserved
 from atlasgen.reference.state import State, check_state, concatenated, map_tensors, read_state
 from atlasgen.spec.rule import MemoryRule
+from atlasgen.spec.sizes import weight_shapes
 
 
 def _borders(cu_seqlens: Tensor, batch: int, length: int) -> list[int]:
@@ -84,13 +84,17 @@ def run(
     cu_seqlens: Tensor | None = None,
     head_offset: int = 0,
     dtype: torch.dtype = torch.float64,
+    **arguments: Tensor | None,
 ) -> tuple[Tensor, State | None]:
     """The rule's definition, executed token by token.
 
     q: [B, T, Hq, K]; k: [B, T, Hk, K]; v: [B, T, H, V], one memory per value head: Hk divides H, Hq
     divides it or is a multiple of it. Gates as the rule declares them: token [B, T, H], head [H],
-    channel and key [B, T, H, K], value [B, T, H, V], pair [B, T, H, c], position [H, c]; inputs:
-    the rule's own tensors. initial_memory: weight name -> [H, in, out] or [B, H, in, out] (a tensor
+    channel and key [B, T, H, K], value [B, T, H, V], pair [B, T, H, c], position [H, c]; arguments:
+    what else the rule reads, by name: gates of single weights (lr_W1, log_alpha_W1, log_theta_W1),
+    row_scale ([B, T, H], or [H, b] with the default 1 / (i + 1)), norm_gain and norm_bias [H, V]
+    (default 1 and 0), coefficients [H, degree + 1], the rule's inputs; inputs: the same as a mapping.
+    initial_memory: weight name -> [H, in, out] or [B, H, in, out] (a tensor
     means a matrix memory's "M"); initial_state: a state of an earlier call of the same rule.
     cu_seqlens: [N + 1] borders of sequences packed in one row (B = 1); states then have N rows.
     head_offset: the index of the first head, for expressions in `head`.
@@ -101,8 +105,12 @@ def run(
     ArgumentError naming an argument.
     """
     refuse_unserved(rule)
-    gates = {"lr": lr, "log_alpha": log_alpha, "log_theta": log_theta, "gamma": gamma}
-    call = checked_call(rule, q, k, v, gates, inputs or {}, head_offset, dtype)
+    given = {"lr": lr, "log_alpha": log_alpha, "log_theta": log_theta, "gamma": gamma, **arguments}
+    for name, tensor in (inputs or {}).items():
+        if given.get(name) is not None:
+            raise ArgumentError(name, "passed twice, by name and in inputs", suggestion="Pass it once")
+        given[name] = tensor
+    call = checked_call(rule, q, k, v, given, head_offset, dtype)
     batch, length = v.shape[:2]
     borders = None if cu_seqlens is None else _borders(cu_seqlens, batch, length)
     rows = batch if borders is None else len(borders) - 1

@@ -19,9 +19,10 @@ from atlasgen.spec.rule import MemoryRule
 
 STATE_PARTS = ("memory", "momentum", "normaliser", "window", "block", "position", "origin")
 """memory, momentum, origin: weight name -> [B, H, ...]; normaliser: z and momentum [B, H, F];
-window: stream name -> [B, c-1, H, ...], newest last; position: int64 [B]; block: anchor and previous
-(0 in a sequence's first block). A border moves them at its last token: where the position is a
-multiple of the block's size, the anchor is the memory.
+window: stream name -> [B, c-1, H, ...], newest last; position: int64 [B]; block: anchor, previous
+(0 in a sequence's first block) and update, each the tensor itself where the only weight is M, else
+weight name -> tensor; pool_alpha, pool_theta, pool_lr [B, H]. A border moves them at its last token:
+where the position is a multiple of the block's size, the anchor is the memory and sums are 0.
 """
 
 State = dict[str, Any]
@@ -32,8 +33,9 @@ class Carry:
     """What goes from token to token.
 
     Weights are [B, H, in, out], the normaliser's z [B, H, F, 1]. anchor: M* of the open block;
-    previous: M* of the block before it; origin: the memory at the sequence's start, for retention
-    toward it; window: as in the state.
+    previous: M* of the block before it; update: the open block's sum, and pool: its sums of gates
+    [B, H], where the rule holds its updates; origin: the memory at the sequence's start, for
+    retention toward it and for its norms; window: as in the state.
     """
 
     memory: dict[str, Tensor]
@@ -42,14 +44,16 @@ class Carry:
     normaliser_momentum: dict[str, Tensor]
     anchor: dict[str, Tensor]
     previous: dict[str, Tensor]
+    update: dict[str, Tensor]
+    pool: dict[str, Tensor]
     origin: dict[str, Tensor]
     position: int
     window: dict[str, Tensor] = field(default_factory=dict)
 
 
 def keeps_block(rule: MemoryRule) -> bool:
-    """True where the open block's start is part of the state."""
-    return rule.block.size > 1 and (rule.depends_on_memory or rule.read.at == "block")
+    """True where the open block's start is part of the state; a held rule's memory is that start."""
+    return not rule.held and rule.block.size > 1 and (rule.depends_on_memory or rule.read.at == "block")
 
 
 def keeps_previous(rule: MemoryRule) -> bool:
@@ -58,6 +62,32 @@ def keeps_previous(rule: MemoryRule) -> bool:
     return (
         rule.block.size > 1 and rule.depends_on_memory and (window.boundary == "carry" and window.length != 1)
     )
+
+
+def keeps_origin(rule: MemoryRule) -> bool:
+    """True where the memory at the sequence's start is asked for later."""
+    return rule.retention.toward == "initial" or rule.retention.project.kind == "row_norm"
+
+
+def sums_steps(rule: MemoryRule) -> bool:
+    """True where a held rule sums the open block's updates; per-token momentum is such a sum itself."""
+    per_token_momentum = rule.optimizer.kind == "momentum" and rule.block.momentum == "token"
+    return rule.held and not (rule.block.write == "block" and per_token_momentum)
+
+
+def pooled_gates(rule: MemoryRule) -> dict[str, str]:
+    """Gates whose mean over the block acts when it is written: argument -> its sum's name."""
+    if rule.block.write != "block" or rule.block.gate_pool != "mean":
+        return {}
+    acting = ["log_alpha"]
+    if rule.block.momentum == "block":
+        acting.append("log_theta")
+    if rule.optimizer.lr_at == "update":
+        acting.append("lr")
+    gates = [rule.gates_of(weight)[name] for name in acting for weight in rule.memory.weight_names]
+    return {
+        argument: f"pool_{argument.removeprefix('log_')}" for argument, gate in gates if gate.kind == "token"
+    }
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], tree: Any) -> Any:
@@ -93,7 +123,20 @@ def read_state(state: Any, dtype: torch.dtype) -> State:
                 allowed="a state returned by a call of the same rule, with " + ", ".join(STATE_PARTS),
             )
         parts[name] = {} if part is None else part
+    parts["block"] = _nested(parts["block"])
     return map_tensors(lambda tensor: tensor.to(dtype) if tensor.is_floating_point() else tensor, parts)
+
+
+def _nested(block: Mapping[str, Any]) -> State:
+    """{"anchor.W1": ...} as {"anchor": {"W1": ...}}; a nested dict stays as it is."""
+    found: State = {}
+    for name, entry in block.items():
+        part, _, weight = name.partition(".")
+        if weight:
+            found.setdefault(part, {})[weight] = entry
+        else:
+            found[part] = entry
+    return found
 
 
 def check_state(rule: MemoryRule, state: State, expected: State) -> None:
@@ -133,7 +176,7 @@ def flat(state: State, before: str = "") -> dict[str, Tensor]:
     return found
 
 
-def _packed(weights: Mapping[str, Tensor]) -> Any:
+def packed(weights: Mapping[str, Tensor]) -> Any:
     """A block entry: the tensor itself for a matrix memory, a dict by weight for others."""
     return weights["M"] if set(weights) == {"M"} else dict(weights)
 
@@ -157,6 +200,8 @@ def open_carry(rule: MemoryRule, state: State) -> Carry:
         else {},
         anchor=anchor,
         previous=_unpacked(block["previous"]) if "previous" in block else anchor,
+        update=_unpacked(block["update"]) if "update" in block else {},
+        pool={name: tensor for name, tensor in block.items() if name.startswith("pool_")},
         origin=dict(state["origin"]),
         position=int(positions[0]) if len(positions) else 0,
         window=dict(state["window"]),
@@ -172,9 +217,12 @@ def close_carry(rule: MemoryRule, carry: Carry, rows: int, device: torch.device)
         normaliser["momentum"] = carry.normaliser_momentum["z"].squeeze(-1)
     block = {}
     if keeps_block(rule):
-        block["anchor"] = _packed(carry.anchor)
+        block["anchor"] = packed(carry.anchor)
     if keeps_previous(rule):
-        block["previous"] = _packed(carry.previous)
+        block["previous"] = packed(carry.previous)
+    if carry.update:
+        block["update"] = packed(carry.update)
+    block |= carry.pool
     state: State = {
         "memory": carry.memory,
         "momentum": carry.momentum,

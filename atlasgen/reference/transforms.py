@@ -14,10 +14,15 @@ from atlasgen.spec.rule import Project, Transform
 def _by_norm(matrix: Tensor) -> Tensor:
     """matrix / |matrix|_F; a zero matrix stays zero with a zero gradient, small ones are not
     floored.
+
+    Divided by its largest entry first: squares of 1e-30 or 1e30 do not fit float32. That entry does
+    not change the result, so no derivative flows through it.
     """
-    square = matrix.square().sum((-2, -1), keepdim=True)
-    positive = square > 0
-    return torch.where(positive, matrix / torch.where(positive, square, 1.0).sqrt(), 0.0)
+    largest = matrix.detach().abs().amax((-2, -1), keepdim=True)
+    there = largest != 0
+    scaled = matrix / torch.where(there, largest, 1.0)
+    square = torch.where(there, scaled.square().sum((-2, -1), keepdim=True), 1.0)
+    return torch.where(there, scaled / square.sqrt(), 0.0)
 
 
 def newton_schulz(matrix: Tensor, coefficients: tuple[tuple[float, float, float], ...]) -> Tensor:
@@ -46,31 +51,44 @@ def _transformed(transform: Transform, matrix: Tensor, straight_through: bool) -
     return evaluate(transform.expression, {"S": matrix}).expand(matrix.shape)
 
 
-def apply_transforms(
-    transforms: tuple[Transform, ...],
-    momentum: Mapping[str, Tensor],
-    straight_through: bool = False,
-) -> dict[str, Tensor]:
-    """U from S, weight by weight. One-dimensional weights [B, H, out] take plain steps.
+def transformed(
+    transforms: tuple[Transform, ...], momentum: Tensor, straight_through: bool = False
+) -> Tensor:
+    """U from the S of one weight [B, H, in, out]. One-dimensional weights [B, H, out] take plain
+    steps.
 
     straight_through: the outer derivative of Newton-Schulz is the identity.
     """
-    updates = dict(momentum)
-    for transform in transforms:
-        for name, weight in updates.items():
-            if weight.ndim == 4:
-                updates[name] = _transformed(transform, weight, straight_through)
-    return updates
+    if momentum.ndim == 4:
+        for transform in transforms:
+            momentum = _transformed(transform, momentum, straight_through)
+    return momentum
 
 
-def projected(project: Project, memory: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The memory after its update: each weight inside a Frobenius ball, or its entries clamped."""
+def projected(project: Project, weight: Tensor, origin: Tensor | None) -> Tensor:
+    """One weight after its update: inside a Frobenius ball, its entries clamped, or the norms of its
+    columns those of `origin`, the weight at the sequence's start.
+    """
     if project.kind == "none":
-        return dict(memory)
+        return weight
+    if project.kind == "row_norm":
+        assert origin is not None
+        return _with_norms_of(origin, weight) if weight.ndim == 4 else weight
     assert project.radius is not None
     if project.kind == "ball":
-        return clipped(memory, project.radius)
-    return {name: w.clamp(-project.radius, project.radius) for name, w in memory.items()}
+        return clipped({"": weight}, project.radius)[""]
+    return weight.clamp(-project.radius, project.radius)
+
+
+def _with_norms_of(origin: Tensor, weight: Tensor) -> Tensor:
+    """Each output unit's column of `weight` [B, H, in, out] scaled to the norm of `origin`'s.
+
+    A zero column stays zero, with a zero gradient.
+    """
+    square, wanted = (entry.square().sum(-2, keepdim=True) for entry in (weight, origin))
+    there, kept = square != 0, wanted != 0
+    unit = torch.where(there, weight / torch.where(there, square, 1.0).sqrt(), 0.0)
+    return torch.where(kept, torch.where(kept, wanted, 1.0).sqrt(), 0.0) * unit
 
 
 def clipped(gradient: Mapping[str, Tensor], limit: float) -> dict[str, Tensor]:

@@ -9,28 +9,52 @@ import torch
 from torch import Tensor
 
 from atlasgen.errors import ArgumentError
+from atlasgen.runtime.arguments import GATE_DTYPES
 from atlasgen.runtime.layout import expand_heads, first_of_group, last_rows
 from atlasgen.runtime.signature import (
-    GATE_DTYPES,
     Shape,
     Sizes,
     resolve,
+    state_shapes,
     symbolic,
+    weight_shapes,
 )
 from atlasgen.runtime.state import OperatorState
 from atlasgen.spec.rule import MemoryRule
 
-# The tensor of a program that holds each part of a state; window parts are window_<name>.
-CARRIES = {
-    "memory.M": "memory",
-    "momentum.M": "momentum",
-    "normaliser.z": "normaliser",
-    "normaliser.momentum": "normaliser_momentum",
-    "block.anchor": "anchor",
-    "block.previous": "previous",
-    "position": "position",
-    "origin.M": "origin",
-}
+
+def carry_name(name: str) -> str:
+    """The tensor of a program that holds a part of a state, by the part's full name.
+
+    memory.W1 -> memory_W1, block.anchor.W1 -> anchor_W1, window.k -> window_k; the weight M is not named:
+    memory.M -> memory, block.anchor.M and block.anchor -> anchor.
+    """
+    part, _, entry = name.partition(".")
+    if part in ("window", "normaliser"):
+        return part if name == "normaliser.z" else f"{part}_{entry}"
+    if part == "block":
+        part, _, entry = entry.partition(".")
+    return part if entry in ("", "M") else f"{part}_{entry}"
+
+
+def carry_shapes(rule: MemoryRule) -> dict[str, Shape]:
+    """Shapes in symbols of the tensors that programs carry from token to token, by their names.
+
+    The rows of a window and the position, which the runtime keeps itself, are not among them.
+    """
+    return {
+        carry_name(name): shape
+        for name, shape in state_shapes(rule).items()
+        if name != "position" and not name.startswith("window.")
+    }
+
+
+def fresh_source(name: str) -> str:
+    """The carry that another equals before a sequence's first token: the anchor of a weight is the weight.
+
+    Other carries are their own; they start at zero where nothing is given.
+    """
+    return f"memory{name.removeprefix('anchor')}" if name.split("_")[0] == "anchor" else name
 
 
 def initial_carries(
@@ -54,42 +78,66 @@ def initial_carries(
                 suggestion="pass initial_memory at a sequence's start, initial_state to go on",
             )
         return _from_state(rule, shapes, sizes, initial_state, like)
+    weights = weight_shapes(rule)
     if initial_memory is None:
-        if rule.memory.initial in ("learned", "given"):
+        if rule.memory.initial != "zero":
             raise ArgumentError(
                 "initial_memory",
                 f"missing; the rule {rule.name} starts from a {rule.memory.initial} memory",
-                allowed="a tensor [H, F, V] or [N, H, F, V], or an initial_state",
+                allowed=f"{_allowed(weights)}, or an initial_state",
             )
         return {}
-    memory = _initial_memory(sizes, initial_memory, like)
-    toward_initial = rule.retention.toward == "initial"
-    return {"memory": memory, "origin": memory} if toward_initial else {"memory": memory}
+    found = {}
+    for name, weight in _initial_memory(weights, sizes, initial_memory, like).items():
+        found[carry_name(f"memory.{name}")] = weight
+        if f"origin.{name}" in shapes:
+            found[carry_name(f"origin.{name}")] = weight
+    return found
 
 
-def _initial_memory(sizes: Sizes, given: Any, like: Tensor) -> Tensor:
-    """The memory before the first token, float32 [N, H, F, V]."""
-    if isinstance(given, Mapping):
-        if set(given) != {"M"}:
+def _initial_memory(
+    weights: Mapping[str, Shape], sizes: Sizes, given: Any, like: Tensor
+) -> dict[str, Tensor]:
+    """The weights before the first token, float32 [N, H, in, out] or [N, H, out]."""
+    if isinstance(given, Tensor) and list(weights) == ["M"]:
+        given = {"M": given}
+    if not isinstance(given, Mapping):
+        raise ArgumentError("initial_memory", f"a {type(given).__name__}", allowed=_allowed(weights))
+    if given.keys() != weights.keys():
+        raise ArgumentError(
+            "initial_memory", "wrong weight names", value=sorted(given), allowed=_allowed(weights)
+        )
+    found = {}
+    for name, symbols in weights.items():
+        weight, argument = given[name], "initial_memory" if name == "M" else f"initial_memory[{name!r}]"
+        if not isinstance(weight, Tensor) or weight.dtype not in GATE_DTYPES:
+            came = weight.dtype if isinstance(weight, Tensor) else type(weight).__name__
+            allowed = f"a floating point tensor {_either(symbols)}"
+            raise ArgumentError(argument, f"{came}", allowed=allowed)
+        shape = resolve(("N", "H", *symbols), sizes.symbols)
+        if tuple(weight.shape) not in (shape, shape[1:]):
             raise ArgumentError(
-                "initial_memory", "wrong weight names", value=sorted(given), allowed="{'M': tensor}"
+                argument,
+                "wrong shape",
+                value=list(weight.shape),
+                allowed=f"{symbolic(('H', *symbols))} = {list(shape[1:])} or "
+                f"{symbolic(('N', 'H', *symbols))} = {list(shape)}",
             )
-        given = given["M"]
-    if not isinstance(given, Tensor) or given.dtype not in GATE_DTYPES:
-        came = given.dtype if isinstance(given, Tensor) else type(given).__name__
-        raise ArgumentError(
-            "initial_memory", f"{came}", allowed="a floating point tensor [H, F, V] or [N, H, F, V]"
-        )
-    shape = resolve(("N", "H", "F", "V"), sizes.symbols)
-    if tuple(given.shape) not in (shape, shape[1:]):
-        raise ArgumentError(
-            "initial_memory",
-            "wrong shape",
-            value=list(given.shape),
-            allowed=f"[H, F, V] = {list(shape[1:])} or [N, H, F, V] = {list(shape)}",
-        )
-    _same_device("initial_memory", given, like)
-    return given.to(torch.float32).expand(shape)
+        _same_device(argument, weight, like)
+        found[name] = weight.to(torch.float32).expand(shape)
+    return found
+
+
+def _allowed(weights: Mapping[str, Shape]) -> str:
+    """The initial memories that a rule takes, in words."""
+    if list(weights) == ["M"]:
+        return f"a tensor {_either(weights['M'])}, or {{'M': tensor}}"
+    entries = ", ".join(f"'{name}': {symbolic(('H', *shape))}" for name, shape in weights.items())
+    return f"tensors by name, {{{entries}}}, or each with sequences first, [N, H, ..]"
+
+
+def _either(shape: Shape) -> str:
+    return f"{symbolic(('H', *shape))} or {symbolic(('N', 'H', *shape))}"
 
 
 def _from_state(
@@ -120,7 +168,7 @@ def _from_state(
                 allowed=f"{dtype} {symbolic(shape)} = {list(expected)}",
             )
         _same_device(f"initial_state.{name}", tensor, like)
-        found[CARRIES.get(name) or name.replace(".", "_")] = tensor
+        found[carry_name(name)] = tensor
     return found
 
 
@@ -172,25 +220,24 @@ def final_state(
     """
     keys = tokens["k"]
     batch, count = keys.shape[:2]
-    parts: dict[str, dict[str, Tensor]] = {
-        part: {} for part in ("memory", "momentum", "normaliser", "window", "block", "origin")
-    }
+    found: dict[str, Tensor] = {}
     for name, symbols in shapes.items():
         part, _, entry = name.partition(".")
         if part == "window":
             source = tokens[entry]
-            before = initial.get(f"window_{entry}")
+            before = initial.get(carry_name(name))
             if before is None:
-                shape = (batch, int(symbols[1]), *source.shape[2:])
+                shape = (batch, int(symbols[1]), *source.shape[2:])  # type: ignore[arg-type]
                 before = source.new_zeros(shape, dtype=torch.float32)
-            parts[part][entry] = last_rows(before, source, length)
-        elif name == "origin.M":
-            origin = initial.get("origin")
-            memory = first_of_group(outputs["memory"], ratio, 1)
-            parts[part][entry] = torch.zeros_like(memory) if origin is None else origin.clone()
-        elif name != "position":
-            parts[part][entry] = first_of_group(outputs[CARRIES[name]], ratio, 1)
-    seen = torch.full((batch,), count, dtype=torch.int64, device=keys.device)
-    seen = seen if length is None else length
-    position = initial["position"] + seen if "position" in initial else seen.clone()
-    return OperatorState(position=position, **parts)
+            found[name] = last_rows(before, source, length)
+        elif part == "origin":
+            origin = initial.get(carry_name(name))
+            memory = first_of_group(outputs[carry_name(f"memory.{entry}")], ratio, 1)
+            found[name] = torch.zeros_like(memory) if origin is None else origin.clone()
+        elif name == "position":
+            seen = torch.full((batch,), count, dtype=torch.int64, device=keys.device)
+            seen = seen if length is None else length
+            found[name] = initial["position"] + seen if "position" in initial else seen.clone()
+        else:
+            found[name] = first_of_group(outputs[carry_name(name)], ratio, 1)
+    return OperatorState.of(found)

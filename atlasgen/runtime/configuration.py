@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -35,8 +35,8 @@ class Configuration:
 
     def to_table(self) -> dict[str, Any]:
         """Plain JSON content."""
-        kernels = {name: asdict(tiles) for name, tiles in sorted(self.tiles.kernels.items())}
-        return {"structure": asdict(self.structure), "kernels": kernels}
+        kernels = {name: tiles.to_table() for name, tiles in sorted(self.tiles.kernels.items())}
+        return {"structure": self.structure.to_table(), "kernels": kernels}
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Configuration:

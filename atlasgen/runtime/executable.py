@@ -19,15 +19,17 @@ class Executable(Protocol):
     """A rule's forward and backward over whole sequences, heads already expanded.
 
     Input names, in the order of `inputs`, of which a program lists those that it reads: q, k, v
-    (all of one dtype; [B, T, H, K] and [B, T, H, V]); lr, log_alpha, log_theta, gamma and the
-    rule's own inputs (float32); memory, momentum [B, H, F, V] and normaliser, normaliser_momentum
-    [B, H, F], the initial carries, None for zero; origin [B, H, F, V]; anchor, previous, window_k,
-    window_v, window_gamma, window_<input> and position, the resume set, all given or all None;
-    length int64 [B] or None, the tokens of each row that exist (rows beyond are the identity and y
-    is 0 there).
+    (all of one dtype; [B, T, H, K] and [B, T, H, V]); the gates, inputs and learned constants of the
+    rule's signature (float32; None for an optional one that was not given: the program takes its
+    default); the initial carries, None for zero, under the names of `carries.carry_name`: memory,
+    momentum [B, H, F, V] of a matrix memory, memory_W1, momentum_W1, ... of others, normaliser,
+    normaliser_momentum [B, H, F], origin or origin_W1, ...; the resume set, all given or all None:
+    anchor, previous, update (or anchor_W1, ...), pool_alpha, ... [B, H], window_k, window_v,
+    window_gamma, window_<input> and position; length int64 [B] or None, the tokens of each row that
+    exist (rows beyond are the identity and y is 0 there).
 
-    Output names: y [B, T, H, V] in the dtype of v, then those of memory, momentum, normaliser,
-    normaliser_momentum, anchor, previous that the rule has, float32.
+    Output names: y [B, T, H, V] in the dtype of v, then those of the initial carries and of the resume
+    set but for window, position and origin, float32.
     """
 
     rule: MemoryRule
@@ -50,7 +52,8 @@ class Executable(Protocol):
     def saved_shapes(self, sizes: dict[str, int]) -> SavedShapes:
         """Shape and dtype of every saved tensor, in order, from sizes B, T, H, K, V, F, resume.
 
-        Sizes may be symbolic: arithmetic only, no branch on them. `resume` is 1 where the resume
-        set is given.
+        Sizes may be symbolic: arithmetic only, no branch on them; those of hidden layers follow from K,
+        V and F by the rule's size expressions (`spec.shapes.extent`). `resume` is 1 where the resume set
+        is given.
         """
         ...

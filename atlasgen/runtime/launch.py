@@ -8,7 +8,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +20,11 @@ from torch import Tensor
 
 from atlasgen.emit.triton_memory import Argument
 from atlasgen.emit.triton_module import EmittedKernel, EmittedModule
+from atlasgen.ir.program import BlockProgram
 from atlasgen.runtime.cache import cache_folder
+from atlasgen.spec.rule import MemoryRule
+from atlasgen.spec.shapes import extent
+from atlasgen.spec.sizes import feature_size
 
 SMALLEST_TILE = 16  # tl.dot takes no smaller extent
 
@@ -33,6 +37,14 @@ class KernelTiles:
     tile_rows: int = 16
     warps: int = 4
     stages: int = 1
+    block_hidden: int = 16
+
+    def to_table(self) -> dict[str, int]:
+        """Plain content; the tile of hidden units is left out where it is the default."""
+        table = asdict(self)
+        if self.block_hidden == KernelTiles().block_hidden:
+            del table["block_hidden"]
+        return table
 
 
 @dataclass(frozen=True)
@@ -117,7 +129,7 @@ def allocate(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device, z
 
 @dataclass(frozen=True)
 class CallSizes:
-    """The sizes of one call."""
+    """The sizes of one call; own: the axes that are neither K nor V, with their lengths."""
 
     batch: int
     tokens: int
@@ -128,6 +140,15 @@ class CallSizes:
     blocks: int
     halo: int
     window: int
+    own: tuple[tuple[str, int], ...] = ()
+
+
+def own_extents(rule: MemoryRule, program: BlockProgram, key: int, value: int) -> dict[str, int]:
+    """The lengths of a program's axes that are neither K nor V, for keys and values of these sizes."""
+    sizes = {"K": key, "V": value, "F": feature_size(rule.features, key)}
+    found = {axis: extent(text).at(sizes) for axis, text in program.extents.items()}
+    wide = {dim for node in program.nodes() for dim in node.dims}
+    return found | ({"F": sizes["F"]} if "F" in wide else {})
 
 
 def constants_of(
@@ -152,6 +173,9 @@ def constants_of(
         "DOT": dot,
         "PRECISION": precision,
     }
+    for axis, length in sizes.own:
+        most = tiles.block_hidden if axis == kernel.kernel.walk else length
+        table |= {axis: length, f"BLOCK_{axis}": min(padded(most), padded(length))}
     return {name: table[name] for name in kernel.constants}
 
 
@@ -196,7 +220,7 @@ class Launcher:
             **{flag: flags[flag] for flag in kernel.flags},
             **constants,
             num_warps=tiles.warps,
-            num_stages=tiles.stages,
+            num_stages=1 if kernel.kernel.streams else tiles.stages,  # what is read was just written
         )
 
 

@@ -11,14 +11,12 @@ import torch
 from torch import Tensor
 
 from atlasgen.errors import ArgumentError, SpecError
+from atlasgen.runtime.arguments import check_call, check_values
 from atlasgen.runtime.carries import expanded_carries, final_state, initial_carries
 from atlasgen.runtime.layout import expand_heads, packing_of, projections
 from atlasgen.runtime.signature import (
     Signature,
     Sizes,
-    check_call,
-    check_values,
-    rule_gates,
     signature_of,
     state_shapes,
     window_gates,
@@ -46,6 +44,7 @@ class MemoryOperator:
         self._programs = programs
         self._state_shapes = state_shapes(rule)
         self._kept = ("k", "v", *window_gates(rule))
+        self._per_token = {entry.name for entry in self.signature.tensors if entry.per_token}
         self._constants = _constants(rule, _MOST_HEADS)
 
     def __repr__(self) -> str:
@@ -81,8 +80,9 @@ class MemoryOperator:
     ) -> tuple[Tensor, OperatorState | None]:
         """Reads a sequence into the memory and answers its queries.
 
-        q [B, T, Hq, K], k [B, T, Hk, K], v [B, T, H, V] in float32, bfloat16 or float16; gates and
-        the rule's own inputs as `signature` lists them, any floating dtype, computed in float32.
+        q [B, T, Hq, K], k [B, T, Hk, K], v [B, T, H, V] in float32, bfloat16 or float16; gates, single
+        weights' own (lr_W1, ...), the rule's inputs and what it learns (norm_gain, ...) as `signature`
+        lists them, any floating dtype, computed in float32.
         Returns y [B, T, max(Hq, H), V] in the dtype of v (also under autocast) and, with
         output_final_state, the OperatorState of the B sequences, else None.
 
@@ -124,9 +124,8 @@ class MemoryOperator:
     ) -> tuple[Tensor, OperatorState | None]:
         """A call that was checked: brought to the program's layout, run, and brought back."""
         rows = dict(zip("qkv", projections(q, k, v)))
-        per_token = {entry.name for entry in self.signature.tensors if entry.shape[:2] == ("B", "T")}
         gates = {name: tensor.to(torch.float32) for name, tensor in given.items()}
-        rows.update({name: gates.pop(name) for name in per_token})
+        rows.update({name: gates.pop(name) for name in self._per_token})
         packing = None
         if cu_seqlens is not None:
             packing = packing_of(cu_seqlens, sizes.tokens, debug)
@@ -194,7 +193,7 @@ def _constants(rule: MemoryRule, heads: int) -> dict[str, tuple[float, ...]]:
     Stops before the first head for which an expression has no finite value.
     """
     found = {}
-    for name, gate in rule_gates(rule).items():
+    for name, gate in rule.gates.items():
         if gate.kind != "constant" or gate.expression is None:
             continue
         values: list[float] = []

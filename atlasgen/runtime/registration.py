@@ -17,13 +17,16 @@ from torch import Tensor
 from torch._C import _functorch as functorch  # type: ignore[attr-defined]
 from torch.autograd import forward_ad
 
+from atlasgen.runtime.carries import carry_shapes, fresh_source
 from atlasgen.runtime.executable import Executable, SavedShapes, Tensors
+from atlasgen.runtime.signature import resolve
 from atlasgen.spec.rule import MemoryRule
+from atlasgen.spec.sizes import feature_size
 
 NAMESPACE = "atlasgen"
 NOT_DIFFERENTIABLE = ("position", "length")
 _REQUIRED = ("q", "k", "v")
-_NORMALISERS = ("normaliser", "normaliser_momentum")
+_ANY_SIZE = 64  # at which the names of what a program saves are asked for; every size expression has a value
 _SECOND_DERIVATIVE = (
     "second derivatives through a memory rule are not served: its backward is a compiled program "
     "without a derivative of its own. Use backend='reference', whose derivatives of all orders are "
@@ -50,7 +53,9 @@ class Program:
         self.inputs = executable.inputs
         self.outputs = executable.outputs
         self.differentiable = tuple(entry for entry in self.inputs if entry not in NOT_DIFFERENTIABLE)
-        sizes: dict[str, int] = dict.fromkeys(("B", "T", "H", "K", "V", "F", "resume"), 1)
+        self._features = executable.rule.features
+        self._carry_shapes = carry_shapes(executable.rule)
+        sizes = dict.fromkeys(("B", "T", "H", "resume"), 1) | self._memory_sizes(_ANY_SIZE, _ANY_SIZE)
         self.saved = tuple(executable.saved_shapes(sizes))
         self.operator = self._registered()
 
@@ -196,10 +201,13 @@ class Program:
     def _named(self, arguments: Sequence[Any]) -> dict[str, Any]:
         return dict(zip(self.inputs, arguments))
 
+    def _memory_sizes(self, key: int, value: int) -> dict[str, int]:
+        return {"K": key, "V": value, "F": feature_size(self._features, key)}
+
     def _sizes(self, tensors: Mapping[str, Any]) -> dict[str, int]:
         batch, tokens, heads, value = tensors["v"].shape
-        key = tensors["q"].shape[3]
-        sizes = {"B": batch, "T": tokens, "H": heads, "K": key, "V": value, "F": key}
+        sizes = {"B": batch, "N": batch, "T": tokens, "H": heads}
+        sizes |= self._memory_sizes(tensors["q"].shape[3], value)
         return {**sizes, "resume": int(tensors.get("position") is not None)}
 
     def _saved_shapes(self, tensors: Mapping[str, Any]) -> SavedShapes:
@@ -209,13 +217,11 @@ class Program:
         sizes = self._sizes(tensors)
         if name == "y":
             return tuple(tensors["v"].shape), tensors["v"].dtype
-        letters = "BHF" if name in _NORMALISERS else "BHFV"
-        return tuple(sizes[letter] for letter in letters), torch.float32
+        return resolve(self._carry_shapes[name], sizes), torch.float32
 
     def _source(self, name: str, tensors: Mapping[str, Any]) -> str:
         """The initial carry that a final one equals where there are no tokens."""
-        fresh = tensors.get("position") is None
-        return "memory" if fresh and name == "anchor" else name
+        return fresh_source(name) if tensors.get("position") is None else name
 
     def _forward_of_nothing(self, tensors: Mapping[str, Any]) -> dict[str, Tensor]:
         """Without tokens the final carries are the initial ones; programs need not handle that."""

@@ -26,17 +26,19 @@ TRAINING = {
     "GRAD_INITIAL": False,
 }
 PROJECTIONS = ("q", "k", "v", "y", "d_q", "d_k", "d_v", "d_y")
-RESUMED = ("position", "anchor", "previous", "d_anchor", "d_previous", "length")
 
 
 def _given(argument: Argument) -> bool:
     """True if a training step passes the tensor."""
     name = argument.tensor
-    if argument.kind == "window" or name in RESUMED or name.startswith("window_"):
+    if argument.kind in ("window", "sequence"):
         return False
-    if argument.kind == "state" and name.startswith("d_") and name != "d_origin":
-        return False  # gradients of initial and final states
-    return argument.kind != "state" or name.endswith("_final") or name in ("origin", "d_origin")
+    if argument.kind != "state":
+        return True
+    part = name.removeprefix("d_").partition("_")[0]  # of the state, without the weight's name
+    if name.startswith("d_"):
+        return part == "origin"  # not the gradients of initial and final states
+    return name.endswith("_final") or part == "origin"
 
 
 def signature(kernel: EmittedKernel, dtype: str) -> tuple[dict[str, str], dict[str, Any]]:

@@ -1,33 +1,32 @@
-"""The arguments of an operator, from its rule, and the checks of a call against them."""
+"""The arguments of an operator and the parts of its state, from its rule: names, and shapes in symbols."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-import torch
-from torch import Tensor
-
 from atlasgen.errors import ArgumentError
-from atlasgen.spec.rule import Gate, MemoryRule
+from atlasgen.spec.refusal import keeps_size
+from atlasgen.spec.rule import Features, MemoryRule
+from atlasgen.spec.shapes import Extent, extent, is_only_matrix, weight_expressions
+from atlasgen.spec.sizes import check_sizes
 
-Shape = tuple[str | int, ...]
-Role = Literal["projection", "gate", "log_gate", "input", "state", "option"]
+Shape = tuple[str | int | Extent, ...]
+Role = Literal["projection", "gate", "log_gate", "input", "constant", "state", "option"]
 
-PROJECTION_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
-GATE_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 SYMBOLS = (
     "B batch, T tokens, H memory (value) heads, Hq query heads, Hk key heads, K key size, "
     "V value size, F feature size, N sequences"
 )
-LAYOUT = "the layout is [batch, tokens, heads, size]; from [B, H, T, K] call transpose(1, 2)"
 
 
 @dataclass(frozen=True)
 class Argument:
-    """One argument of an operator: its name, shape in symbols, and what it means."""
+    """One argument of an operator: its name, shape in symbols, and what it means.
+
+    role "constant": a number that the rule learns and that no token changes (a gain, a coefficient).
+    """
 
     name: str
     shape: Shape
@@ -37,7 +36,7 @@ class Argument:
     range: str = "any"
 
     def __str__(self) -> str:
-        shape = f"[{', '.join(str(size) for size in self.shape)}]" if self.shape else ""
+        shape = symbolic(self.shape) if self.shape else ""
         need = "required" if self.required else "optional"
         return f"{self.name:<20} {shape:<14} {self.dtypes:<26} {need}: {self.meaning}"
 
@@ -50,16 +49,27 @@ class Argument:
             return ""
         return "floating point, to float32"
 
+    @property
+    def per_token(self) -> bool:
+        """True where the tensor has a row for each token: [B, T, ...]."""
+        return self.shape[:2] == ("B", "T")
+
 
 @dataclass(frozen=True)
 class Signature:
-    """All arguments of a rule's operator, in the order in which they are documented."""
+    """All arguments of a rule's operator, in the order in which they are documented.
+
+    features: the map by which F follows from K. joins: the rule adds keys to values, so K = V.
+    """
 
     rule: str
     arguments: tuple[Argument, ...]
+    features: Features = Features()
+    joins: bool = False
 
     def __str__(self) -> str:
-        lines = [f"{self.rule}: y [B, T, max(Hq, H), V] in v's dtype; {SYMBOLS}"]
+        equal = "; K = V" if self.joins else ""
+        lines = [f"{self.rule}: y [B, T, max(Hq, H), V] in v's dtype; {SYMBOLS}{equal}"]
         return "\n".join(lines + [f"  {argument}" for argument in self.arguments])
 
     def __repr__(self) -> str:
@@ -71,8 +81,9 @@ class Signature:
 
     @property
     def tensors(self) -> tuple[Argument, ...]:
-        """The rule's own tensor arguments besides q, k, v: its gates, then its inputs."""
-        return tuple(entry for entry in self.arguments if entry.role in ("gate", "log_gate", "input"))
+        """The rule's own tensor arguments besides q, k, v: its gates, inputs and learned constants."""
+        roles = ("gate", "log_gate", "input", "constant")
+        return tuple(entry for entry in self.arguments if entry.role in roles)
 
 
 class Sizes(NamedTuple):
@@ -85,11 +96,12 @@ class Sizes(NamedTuple):
     heads: int
     key: int
     value: int
+    features: int
     sequences: int
 
     @property
     def symbols(self) -> dict[str, int]:
-        """Sizes by the letters of shapes in symbols; elementwise features have F = K."""
+        """Sizes by the letters of shapes in symbols."""
         return {
             "B": self.batch,
             "T": self.tokens,
@@ -98,19 +110,9 @@ class Sizes(NamedTuple):
             "H": self.heads,
             "K": self.key,
             "V": self.value,
-            "F": self.key,
+            "F": self.features,
             "N": self.sequences,
         }
-
-
-def rule_gates(rule: MemoryRule) -> dict[str, Gate]:
-    """The rule's four gates by the names of their arguments."""
-    return {
-        "lr": rule.optimizer.lr,
-        "log_alpha": rule.retention.alpha,
-        "log_theta": rule.optimizer.theta,
-        "gamma": rule.window.gate,
-    }
 
 
 _GATE_MEANINGS = {
@@ -138,66 +140,194 @@ def _gate_shape(kind: str, axis: str, window: int | str) -> Shape:
 
 def signature_of(rule: MemoryRule) -> Signature:
     """The arguments of the operator of `rule`."""
-    window = rule.window.length
-    found = [
-        Argument("q", ("B", "T", "Hq", "K"), "projection", True, "queries"),
-        Argument("k", ("B", "T", "Hk", "K"), "projection", True, "keys"),
-        Argument("v", ("B", "T", "H", "V"), "projection", True, "values"),
-    ]
-    for name, gate in rule_gates(rule).items():
-        if gate.is_argument:
-            role: Role = "log_gate" if name.startswith("log_") else "gate"
-            shape = _gate_shape(gate.kind, gate.axis, window)
-            found.append(Argument(name, shape, role, True, _GATE_MEANINGS[name]))
+    return Signature(
+        rule.name,
+        (
+            Argument("q", ("B", "T", "Hq", "K"), "projection", True, "queries"),
+            Argument("k", ("B", "T", "Hk", "K"), "projection", True, "keys"),
+            Argument("v", ("B", "T", "H", "V"), "projection", True, "values"),
+            *_gates(rule),
+            *_inputs(rule),
+            *_constants(rule),
+            _initial_memory(rule),
+            *_options(),
+        ),
+        rule.features,
+        _joins(rule),
+    )
+
+
+def _joins(rule: MemoryRule) -> bool:
+    """True where keys and values are added, tried at sizes that no fraction or multiple makes equal."""
+    key, value, features = 9 << 20, 25 << 20, 49 << 20
+    try:
+        check_sizes(rule, {"K": key, "V": value, "F": key if keeps_size(rule) else features})
+    except ArgumentError:
+        return True
+    return False
+
+
+def _gates(rule: MemoryRule) -> list[Argument]:
+    found = []
+    for name, gate in rule.gates.items():
+        if not gate.is_argument:
+            continue
+        common = next(known for known in _GATE_MEANINGS if name == known or name.startswith(f"{known}_"))
+        meaning = _GATE_MEANINGS[common]
+        if name != common:
+            meaning = f"that of the weight {name.removeprefix(f'{common}_')}: {meaning}"
+        role: Role = "log_gate" if common.startswith("log_") else "gate"
+        shape = _gate_shape(gate.kind, gate.axis, rule.window.length)
+        found.append(Argument(name, shape, role, True, meaning))
+    if rule.block.row_scale == "token":
+        meaning = "what the sum of the block's updates is multiplied by where this token reads"
+        found.append(Argument("row_scale", ("B", "T", "H"), "gate", True, meaning))
+    return found
+
+
+def _inputs(rule: MemoryRule) -> list[Argument]:
+    found = []
     for entry in rule.inputs:
-        shape = _gate_shape(entry.shape, "key", window)
+        shape = _gate_shape(entry.shape, "key", rule.window.length)
         meaning = f"input of the rule, range {entry.range}"
         found.append(Argument(entry.name, shape, "input", True, meaning, entry.range))
-    found.append(
-        Argument(
-            "initial_memory",
-            ("H", "F", "V"),
-            "state",
-            rule.memory.initial in ("learned", "given"),
-            "memory before the first token, or [N, H, F, V], or {'M': ..}; not with initial_state",
+    return found
+
+
+def _constants(rule: MemoryRule) -> list[Argument]:
+    """What the rule learns besides its memory, one set for each head."""
+    found = []
+    if rule.features.kind == "poly" and rule.features.coefficients == "learned":
+        shape: Shape = ("H", rule.features.degree + 1)
+        meaning = "factor of each degree in phi(q).phi(k), from degree 0"
+        found.append(Argument("coefficients", shape, "constant", True, meaning, "positive"))
+    if rule.norm != "none":
+        found.append(Argument("norm_gain", ("H", "V"), "constant", False, "gain of the norm, default 1"))
+    if rule.norm == "layer":
+        found.append(Argument("norm_bias", ("H", "V"), "constant", False, "bias of the norm, default 0"))
+    if rule.block.row_scale == "position":
+        meaning = "what the sum of the block's updates is multiplied by at position i, default 1 / (i + 1)"
+        found.append(Argument("row_scale", ("H", rule.block.size), "constant", False, meaning))
+    return found
+
+
+def _initial_memory(rule: MemoryRule) -> Argument:
+    weights = weight_shapes(rule)
+    batched = "or each with sequences first, [N, H, ..]; not with initial_state"
+    if is_only_matrix(rule.memory):
+        shape: Shape = ("H", *weights["M"])
+        what = "memory before the first token, or [N, H, F, V], or {'M': ..}; not with initial_state"
+    else:
+        shape = ()
+        entries = ", ".join(f"'{name}': {symbolic(('H', *own))}" for name, own in weights.items())
+        what = f"weights before the first token, {{{entries}}}, {batched}"
+    return Argument("initial_memory", shape, "state", rule.memory.initial != "zero", what)
+
+
+def _options() -> list[Argument]:
+    return [
+        Argument(name, (), "option", False, meaning)
+        for name, meaning in (
+            ("initial_state", "OperatorState of a former call of this rule"),
+            ("output_final_state", "True to return the OperatorState after the last token"),
+            (
+                "cu_seqlens",
+                "int32 or int64 [N + 1] on v's device: borders of sequences packed in one row",
+            ),
+            ("debug", "True to check values too (synchronises with the device)"),
         )
-    )
-    for name, meaning in (
-        ("initial_state", "OperatorState of a former call of this rule"),
-        ("output_final_state", "True to return the OperatorState after the last token"),
-        (
-            "cu_seqlens",
-            "int32 or int64 [N + 1] on v's device: borders of sequences packed in one row",
-        ),
-        ("debug", "True to check values too (synchronises with the device)"),
-    ):
-        found.append(Argument(name, (), "option", False, meaning))
-    return Signature(rule.name, tuple(found))
+    ]
+
+
+# --------------------------------------------------------------------------------------------------
+# state
+
+
+def weight_shapes(rule: MemoryRule) -> dict[str, Shape]:
+    """The shape of each of the memory's weights in symbols, (in, out) or (out,) of a bias."""
+    return {
+        name: tuple(size if size in ("K", "V", "F") else extent(size) for size in shape)
+        for name, shape in weight_expressions(rule.memory).items()
+    }
 
 
 def state_shapes(rule: MemoryRule) -> dict[str, Shape]:
     """Shapes in symbols of the rule's OperatorState, by full names ("window.k", ...)."""
+    weights = weight_shapes(rule)
+    bare = is_only_matrix(rule.memory)
+
+    def of_weights(part: str) -> dict[str, Shape]:
+        return {f"{part}.{name}": ("N", "H", *shape) for name, shape in weights.items()}
+
+    def of_block(entry: str) -> dict[str, Shape]:
+        return {f"block.{entry}": ("N", "H", *weights["M"])} if bare else of_weights(f"block.{entry}")
+
     momentum = rule.optimizer.kind == "momentum"
-    shapes: dict[str, Shape] = {"memory.M": ("N", "H", "F", "V")}
+    shapes = of_weights("memory")
     if momentum:
-        shapes["momentum.M"] = ("N", "H", "F", "V")
+        shapes |= of_weights("momentum")
     if rule.read.normaliser == "sum":
         shapes["normaliser.z"] = ("N", "H", "F")
         if momentum:
             shapes["normaliser.momentum"] = ("N", "H", "F")
-    kept = window_rows(rule)
-    if kept:
-        shapes["window.k"] = ("N", kept, "H", "K")
-        shapes["window.v"] = ("N", kept, "H", "V")
-        shapes.update({f"window.{name}": ("N", kept, "H") for name in window_gates(rule)})
-    if rule.block.size > 1 and rule.depends_on_memory:
-        shapes["block.anchor"] = ("N", "H", "F", "V")
-        if kept and rule.window.boundary == "carry":
-            shapes["block.previous"] = ("N", "H", "F", "V")
+    shapes |= _window_shapes(rule)
+    if _keeps_anchor(rule):
+        shapes |= of_block("anchor")
+    if _keeps_previous(rule):
+        shapes |= of_block("previous")
+    if _keeps_update(rule):
+        shapes |= of_block("update")
+    shapes |= {f"block.{name}": ("N", "H") for name in _pools(rule)}
     shapes["position"] = ("N",)
-    if rule.retention.toward == "initial":
-        shapes["origin.M"] = ("N", "H", "F", "V")
+    if rule.retention.toward == "initial" or rule.retention.project.kind == "row_norm":
+        shapes |= of_weights("origin")
     return shapes
+
+
+def _window_shapes(rule: MemoryRule) -> dict[str, Shape]:
+    """The last c - 1 rows of what a window reads of its tokens."""
+    kept = window_rows(rule)
+    if not kept:
+        return {}
+    shapes: dict[str, Shape] = {"window.k": ("N", kept, "H", "K"), "window.v": ("N", kept, "H", "V")}
+    own = {"key": ("K",), "value": ("V",)}
+    kinds = {entry.name: own.get(entry.shape, ()) for entry in rule.inputs}
+    for name in window_gates(rule):
+        shapes[f"window.{name}"] = ("N", kept, "H", *kinds.get(name, ()))
+    return shapes
+
+
+def _keeps_anchor(rule: MemoryRule) -> bool:
+    """M* of the open block; a held memory is its own M*."""
+    used = rule.depends_on_memory or rule.read.at == "block"
+    return used and rule.block.size > 1 and not rule.held
+
+
+def _keeps_previous(rule: MemoryRule) -> bool:
+    """M* of the block before, at which a window keeps its errors."""
+    carries = window_rows(rule) > 0 and rule.window.boundary == "carry"
+    return carries and rule.block.size > 1 and rule.depends_on_memory
+
+
+def _keeps_update(rule: MemoryRule) -> bool:
+    """The open block's sum of updates; momentum per token takes its place where a block is written."""
+    block = rule.block
+    in_momentum = rule.optimizer.kind == "momentum" and block.momentum == "token"
+    return rule.held and not (block.write == "block" and in_momentum)
+
+
+def _pools(rule: MemoryRule) -> list[str]:
+    """Sums of gates per token whose mean over the block acts when it is full."""
+    block, optimizer = rule.block, rule.optimizer
+    if block.write != "block" or block.gate_pool != "mean":
+        return []
+    used = {"log_alpha": True, "lr": optimizer.lr_at == "update", "log_theta": block.momentum == "block"}
+    found = []
+    for weight in rule.memory.weight_names:
+        for gate, (name, kind) in rule.gates_of(weight).items():
+            if used[gate] and kind.kind == "token":
+                found.append(f"pool_{name.removeprefix('log_')}")
+    return list(dict.fromkeys(found))
 
 
 def window_rows(rule: MemoryRule) -> int:
@@ -208,206 +338,19 @@ def window_rows(rule: MemoryRule) -> int:
 def window_gates(rule: MemoryRule) -> tuple[str, ...]:
     """Per-token arguments that a window carries with its keys and values."""
     gamma = ("gamma",) if rule.window.gate.kind == "token" else ()
-    return gamma + tuple(entry.name for entry in rule.inputs if entry.shape == "token")
+    return gamma + tuple(entry.name for entry in rule.inputs if entry.shape in ("token", "key", "value"))
 
 
-def check_call(
-    signature: Signature,
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    arguments: Mapping[str, Tensor | None],
-    cu_seqlens: Tensor | None,
-) -> Sizes:
-    """Sizes of a call whose names, ranks, dtypes, shapes and devices agree with the rule.
-
-    `arguments` are the gates and inputs by name, None for not given. Raises ArgumentError for the
-    first disagreement; reads no values.
-    """
-    _check_names(signature, arguments)
-    for name, tensor in (("v", v), ("q", q), ("k", k)):
-        _check_tensor(name, tensor, 4, PROJECTION_DTYPES, v)
-    sizes = _projection_sizes(q, k, v, cu_seqlens)
-    symbols = sizes.symbols
-    for entry in signature.tensors:
-        tensor = arguments[entry.name]
-        assert tensor is not None
-        _check_tensor(entry.name, tensor, len(entry.shape), GATE_DTYPES, v)
-        if tuple(tensor.shape) != resolve(entry.shape, symbols):
-            raise _shape_error(entry, tensor, symbols, q, v)
-    return sizes
-
-
-def _shape_error(
-    entry: Argument, tensor: Tensor, symbols: Mapping[str, int], q: Tensor, v: Tensor
-) -> ArgumentError:
-    swapped = tuple(tensor.shape[:3]) == (q.shape[0], q.shape[2], q.shape[1])
-    advice = f"q, k and v look transposed: {LAYOUT}" if swapped else "op.signature lists all shapes"
-    return ArgumentError(
-        entry.name,
-        f"its shape disagrees with q {list(q.shape)} and v {list(v.shape)}",
-        value=list(tensor.shape),
-        allowed=f"{symbolic(entry.shape)} = {list(resolve(entry.shape, symbols))}",
-        suggestion=advice,
-    )
-
-
-def _check_names(signature: Signature, arguments: Mapping[str, Tensor | None]) -> None:
-    """Every declared gate is given and no other is."""
-    declared = [entry.name for entry in signature.tensors]
-    listed = ", ".join(declared) or "no gates or inputs"
-    for name, tensor in arguments.items():
-        if tensor is not None and name not in declared:
-            raise ArgumentError(
-                name,
-                f"the rule {signature.rule} declares no such gate or input",
-                allowed=listed,
-                suggestion="leave it out, or declare it in the rule's spec",
-            )
-    for entry in signature.tensors:
-        if arguments.get(entry.name) is None:
-            raise ArgumentError(
-                entry.name,
-                f"missing; the rule {signature.rule} needs {listed}",
-                allowed=f"a tensor {symbolic(entry.shape)}: {entry.meaning}",
-                suggestion="op.signature lists all arguments",
-            )
-
-
-def _check_tensor(
-    name: str, tensor: Tensor, rank: int, dtypes: tuple[torch.dtype, ...], like: Tensor
-) -> None:
-    """Type, rank, dtype and device of one argument."""
-    if not isinstance(tensor, Tensor):
-        raise ArgumentError(name, f"a {type(tensor).__name__}, not a tensor", allowed="a torch.Tensor")
-    if tensor.dim() != rank:
-        raise ArgumentError(
-            name,
-            f"{tensor.dim()} dimensions instead of {rank}",
-            value=list(tensor.shape),
-            suggestion=LAYOUT if name in ("q", "k", "v") else "op.signature lists all shapes",
-        )
-    if tensor.dtype not in dtypes:
-        raise ArgumentError(
-            name,
-            "this dtype is not served",
-            value=tensor.dtype,
-            allowed=", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes),
-            suggestion="cast it; atlasgen.reference.run(op.rule, q, k, v, ..) computes in float64"
-            if tensor.is_floating_point()
-            else "cast it",
-        )
-    if tensor.device != like.device:
-        raise ArgumentError(
-            name,
-            f"on {tensor.device}, while v is on {like.device}",
-            suggestion="move all arguments to one device",
-        )
-
-
-def _projection_sizes(q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Tensor | None) -> Sizes:
-    """Sizes that q, k and v agree on, their heads in whole ratios."""
-    batch, tokens, heads, value = v.shape
-    query_heads, key_heads = q.shape[2], k.shape[2]
-    if q.shape[:2] != v.shape[:2] or k.shape[:2] != v.shape[:2]:
-        raise _disagreement(q, k, v, "batch and tokens of q, k and v differ")
-    if q.shape[3] != k.shape[3]:
-        raise _disagreement(q, k, v, "the last sizes of q and k differ; both are K")
-    if min(heads, key_heads, query_heads, q.shape[3], value) < 1:
-        raise _disagreement(q, k, v, "heads, K and V must be at least 1")
-    if heads % key_heads:
-        raise _disagreement(
-            q, k, v, f"v's {heads} heads are not a multiple of k's {key_heads}: each key head "
-            "serves the same number of value heads"
-        )  # fmt: skip
-    if query_heads % heads and heads % query_heads:
-        raise _disagreement(
-            q, k, v, f"q's {query_heads} heads and v's {heads}: one must be a multiple of the other"
-        )
-    sequences = batch if cu_seqlens is None else _check_borders(cu_seqlens, v)
-    return Sizes(batch, tokens, query_heads, key_heads, heads, q.shape[3], value, sequences)
-
-
-def _disagreement(q: Tensor, k: Tensor, v: Tensor, reason: str) -> ArgumentError:
-    shapes = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
-    return ArgumentError(
-        "q, k, v",
-        f"{reason}; shapes are {shapes}",
-        allowed="q [B, T, Hq, K], k [B, T, Hk, K], v [B, T, H, V]",
-        suggestion=LAYOUT,
-    )
-
-
-def _check_borders(cu_seqlens: Tensor, v: Tensor) -> int:
-    """Number of sequences of cu_seqlens, its type, shape and device checked (not its values)."""
-    allowed = "an int32 or int64 tensor [N + 1] on v's device, ascending from 0"
-    if not isinstance(cu_seqlens, Tensor):
-        raise ArgumentError("cu_seqlens", f"a {type(cu_seqlens).__name__}", allowed=allowed)
-    if cu_seqlens.dtype not in (torch.int32, torch.int64):
-        raise ArgumentError("cu_seqlens", "wrong dtype", value=cu_seqlens.dtype, allowed=allowed)
-    if cu_seqlens.dim() != 1 or cu_seqlens.shape[0] < 1:
-        raise ArgumentError("cu_seqlens", "wrong shape", value=list(cu_seqlens.shape), allowed=allowed)
-    if cu_seqlens.device != v.device:
-        raise ArgumentError(
-            "cu_seqlens",
-            f"on {cu_seqlens.device}, while v is on {v.device}",
-            allowed=allowed,
-            suggestion="move it once, outside the training loop",
-        )
-    if v.shape[0] != 1:
-        raise ArgumentError(
-            "cu_seqlens",
-            f"its sequences are packed in one row, batch 1, but v has batch {v.shape[0]}",
-            suggestion="reshape [B, T, ...] to [1, B * T, ...] and give every sequence's borders",
-        )
-    return cu_seqlens.shape[0] - 1
-
-
-def check_values(
-    signature: Signature, q: Tensor, k: Tensor, v: Tensor, arguments: Mapping[str, Tensor | None]
-) -> None:
-    """No NaN in q, k, v, gates and inputs, and their ranges: log gates <= 0, what the rule declares.
-
-    Warns where tokens and heads look exchanged. Reads values, which makes the host wait for a GPU:
-    for debugging. Raises ArgumentError.
-    """
-    if 1 < v.shape[1] < v.shape[2]:
-        warnings.warn(
-            f"v {list(v.shape)} has fewer tokens than heads: {LAYOUT}", RuntimeWarning, stacklevel=3
-        )
-    for name, tensor in (("q", q), ("k", k), ("v", v), *arguments.items()):
-        found = 0 if tensor is None else int(tensor.isnan().sum())
-        if tensor is not None and found:
-            raise ArgumentError(
-                name,
-                f"{found} of its {tensor.numel()} values are NaN",
-                suggestion="look for the operation that made them, before this call",
-            )
-    for entry in signature.tensors:
-        tensor = arguments[entry.name]
-        assert tensor is not None
-        if tensor.numel() == 0:
-            continue
-        low, high = float(tensor.min()), float(tensor.max())
-        kind = "log_decay" if entry.role == "log_gate" else entry.range
-        allowed, holds = {
-            "any": ("any number", True),
-            "log_decay": ("values <= 0, the log of a factor in [0, 1]", high <= 0),
-            "positive": ("values > 0", low > 0),
-            "unit": ("values in [0, 1]", low >= 0 and high <= 1),
-        }[kind]
-        if not holds:
-            raise ArgumentError(
-                entry.name,
-                f"values range from {low:.6g} to {high:.6g}",
-                allowed=allowed,
-                suggestion="e.g. logsigmoid or -softplus of the raw gate" if kind == "log_decay" else None,
-            )
+# --------------------------------------------------------------------------------------------------
+# shapes
 
 
 def resolve(shape: Shape, symbols: Mapping[str, int]) -> tuple[int, ...]:
-    """A shape in symbols as numbers."""
-    return tuple(symbols[size] if isinstance(size, str) else size for size in shape)
+    """A shape in symbols as numbers; symbols: the letters' sizes, K, V and F for expressions in them."""
+    return tuple(
+        symbols[size] if isinstance(size, str) else size if isinstance(size, int) else size.at(symbols)
+        for size in shape
+    )
 
 
 def symbolic(shape: Shape) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 
 import torch
@@ -11,24 +11,30 @@ from torch.utils import _pytree
 
 Part = dict[str, Tensor]
 
+PARTS = ("memory", "momentum", "normaliser", "window", "block", "origin")
+
 
 @dataclass(eq=False)
 class OperatorState:
     """All that a rule remembers of the tokens it has read: any split of a sequence equals one call.
 
-    B sequences, H memory heads, K features, V values, c the window's length. Everything but
+    B sequences, H memory heads, K keys, F features, V values, c the window's length. Everything but
     `position` is float32, whatever the dtype of the call; parts that a rule lacks are empty dicts.
+    A weight is [B, H, in, out], a bias [B, H, out]; a matrix memory has the one weight M [B, H, F, V].
 
-    memory: "M" [B, H, K, V].
-    momentum: "M" [B, H, K, V], where the rule has momentum.
-    normaliser: "z" [B, H, K] (and "momentum" [B, H, K]), where the read is normalised.
+    memory: the weights by name, "M" or "W1", ...
+    momentum: likewise, where the rule has momentum.
+    normaliser: "z" [B, H, F] (and "momentum" [B, H, F]), where the read is normalised.
     window: the last c - 1 tokens, newest last, 0 before the sequence's start: "k" [B, c-1, H, K],
         "v" [B, c-1, H, V], "gamma" [B, c-1, H] for one gate per token, and the rule's own token
-        inputs by name, [B, c-1, H].
-    block: "anchor" [B, H, K, V], the memory at the last block border, where inner gradients depend
-        on it; "previous" [B, H, K, V], the one before, where a window carries its old errors.
+        inputs by name, [B, c-1, H] or [B, c-1, H, ...].
+    block: what the open block needs, one entry per weight: "anchor.W1", or "anchor" for M alone.
+        anchor: the memory at the last block border, where inner gradients depend on it. previous: the one
+        before, where a window carries its old errors. update: the sum of the block's updates, where
+        they are written when it is full, or scaled by a row's factor. pool_alpha, pool_theta, pool_lr
+        [B, H] (and pool_lr_W1, ...): sums of gates, where a block's write takes their mean.
     position: int64 [B], the tokens seen since the sequence's start.
-    origin: "M" [B, H, K, V], the memory at the sequence's start, where the rule decays towards it.
+    origin: the weights at the sequence's start, where the rule decays towards them or keeps their norms.
 
     A state is a pytree; no call changes one that it is given, nor returns memory shared with it.
     """
@@ -41,21 +47,20 @@ class OperatorState:
     position: Tensor
     origin: Part = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, tensors: Mapping[str, Tensor]) -> OperatorState:
+        """The state whose `tensors()` are these, by their full names."""
+        parts: dict[str, Part] = {part: {} for part in PARTS}
+        for name, tensor in tensors.items():
+            part, _, entry = name.partition(".")
+            if entry:
+                parts[part][entry] = tensor
+        return cls(position=tensors["position"], **parts)
+
     def map(self, function: Callable[[Tensor], Tensor]) -> OperatorState:
         """A state whose every tensor is `function` of this one's."""
 
-        def of(part: Part) -> Part:
-            return {name: function(tensor) for name, tensor in part.items()}
-
-        return OperatorState(
-            memory=of(self.memory),
-            momentum=of(self.momentum),
-            normaliser=of(self.normaliser),
-            window=of(self.window),
-            block=of(self.block),
-            position=function(self.position),
-            origin=of(self.origin),
-        )
+        return OperatorState.of({name: function(tensor) for name, tensor in self.tensors().items()})
 
     def tensors(self) -> dict[str, Tensor]:
         """Every tensor under its full name: "memory.M", "window.k", "position", ..."""
@@ -123,19 +128,8 @@ class OperatorState:
                     f"another {', '.join(state.tensors())}"
                 )
 
-        def joined(name: str) -> Part:
-            parts = [getattr(state, name) for state in states]
-            return {key: torch.cat([part[key] for part in parts]) for key in parts[0]}
-
-        return OperatorState(
-            memory=joined("memory"),
-            momentum=joined("momentum"),
-            normaliser=joined("normaliser"),
-            window=joined("window"),
-            block=joined("block"),
-            position=torch.cat([state.position for state in states]),
-            origin=joined("origin"),
-        )
+        tensors = [state.tensors() for state in states]
+        return OperatorState.of({name: torch.cat([own[name] for own in tensors]) for name in first})
 
     def __repr__(self) -> str:
         """Names and shapes, no values."""

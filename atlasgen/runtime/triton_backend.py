@@ -9,23 +9,29 @@ import torch
 import triton.language as tl
 from torch import Tensor
 
+from atlasgen.emit.axes import is_anchor
 from atlasgen.emit.plan import Kernel
 from atlasgen.errors import CompileError
 from atlasgen.ir.program import Carry
 from atlasgen.runtime import halo, interpreter
 from atlasgen.runtime.configuration import Configuration, choose, emitted_module
 from atlasgen.runtime.executable import SavedShapes
-from atlasgen.runtime.launch import CallSizes, Launcher, allocate, padded
+from atlasgen.runtime.launch import CallSizes, Launcher, allocate, own_extents, padded
 from atlasgen.runtime.rows import block_count
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec.expression import evaluate_number
 from atlasgen.spec.rule import MemoryRule
+from atlasgen.spec.shapes import extent
 
 DOT = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float32}
 # Products of float16 inputs run in tf32: the same mantissa, and states beyond 65504 stay finite.
 PRECISION = {torch.float32: "ieee", torch.bfloat16: "ieee", torch.float16: "tf32"}
 
 LARGEST_BLOCK = 256  # rows: their [rows, rows] weights are one tile
+WITHOUT_KERNELS = {
+    "newton_schulz": ("optimizer.transform", "newton_schulz", "the optimizer without a transform"),
+    "polynomial": ("features.kind", "poly", 'features = "elu1"'),
+}
 
 
 class TritonProgram:
@@ -52,7 +58,18 @@ class TritonProgram:
                 f'block = {LARGEST_BLOCK}, or backend = "torch", which takes any block',
                 rule=rule.name,
             )
+        self._refuse_values_without_kernels()
         self._launchers: dict[Configuration, Launcher] = {}
+
+    def _refuse_values_without_kernels(self) -> None:
+        """CompileError where the program has an operator, or a value of more axes, that no kernel makes."""
+        for node in self.program.nodes():
+            field, value, nearest = WITHOUT_KERNELS.get(node.op, ("optimizer.transform", "of each token", ""))
+            if node.op in WITHOUT_KERNELS or len(node.dims) > 2:
+                nearest = nearest or WITHOUT_KERNELS["newton_schulz"][2]
+                reason = "no kernel makes its values yet"
+                nearest += ', or backend = "torch"'
+                raise CompileError(field, value, reason, nearest, rule=self.rule.name)
 
     def launcher(self, v: Tensor, key: int) -> Launcher:
         """The kernels for a call with values like `v` and keys of size `key`."""
@@ -71,10 +88,13 @@ class TritonProgram:
         count = block_count(sizes["T"], self.chunk, aligned)
         table: SavedShapes = {}
         for carry in self.program.carries:
-            own = tuple(sizes["F" if dim == "K" else dim] for dim in carry.leaf.dims)
+            own = tuple(self._length(dim, sizes) for dim in carry.leaf.dims)
             shape = (sizes["B"], sizes["H"], count, *own)
             table[f"{carry.name}_blocks"] = (shape, torch.float32)
         return table
+
+    def _length(self, dim: str, sizes: dict[str, int]) -> int:
+        return sizes[dim] if dim in sizes else extent(self.program.extents[dim]).value(sizes)
 
     def forward(
         self, tensors: Mapping[str, Tensor | None], save: bool
@@ -96,10 +116,8 @@ class TritonProgram:
         return outputs, saved if save else {}
 
     def _state_dims(self, name: str) -> tuple[str, ...]:
-        for carry in self.program.carries:
-            if carry.name == name:
-                return carry.leaf.dims
-        return ("K", "V")
+        found = {capture.name: capture.value.dims for capture in self.program.captures}
+        return (found | {carry.name: carry.leaf.dims for carry in self.program.carries})[name]
 
     def backward(
         self,
@@ -142,10 +160,21 @@ class Call:
         resume = tensors.get("position") is not None
         aligned = resume and program.block is not None
         count = block_count(tokens, owner.chunk, aligned)
+        key = k.shape[-1]
+        own = own_extents(owner.rule, program, key, value)
         self.sizes = CallSizes(
-            batch, tokens, heads, k.shape[-1], value, owner.chunk, count, program.halo, program.window
+            batch,
+            tokens,
+            heads,
+            key,
+            value,
+            owner.chunk,
+            count,
+            program.halo,
+            program.window,
+            tuple(own.items()),
         )
-        self.extent = {"K": k.shape[-1], "V": value, "h": program.halo, "c": program.window}
+        self.extent = {"K": key, "V": value, "h": program.halo, "c": program.window, **own}
         self.extent |= dict.fromkeys("rjis", owner.chunk)
         initial = any(self.tensors.get(carry.name) is not None for carry in program.carries)
         self.flags = {
@@ -154,7 +183,7 @@ class Call:
             "HAS_LENGTH": tensors.get("length") is not None,
         }
         self._fill(initial, resume)
-        self.launcher = owner.launcher(v, k.shape[-1])
+        self.launcher = owner.launcher(v, key)
 
     def _contiguous_lanes(self, name: str) -> Tensor:
         tensor = self.tensors[name]
@@ -171,13 +200,19 @@ class Call:
                 if carry.name not in self.tensors:
                     self.tensors[carry.name] = self.state(carry.leaf.dims).zero_()
         for leaf in program.leaves("invariant"):
-            if leaf["name"] not in self.tensors and (leaf["name"] != "anchor" or resume):
+            if leaf["name"] not in self.tensors and (not is_anchor(leaf["name"]) or resume):
                 self.tensors[leaf["name"]] = self.state(leaf.dims).zero_()
+        for leaf in program.leaves("head"):
+            if leaf["name"] not in self.tensors:  # an optional argument that was not given
+                shape = [self.sizes.heads, *(self.extent[dim] for dim in leaf.dims)]
+                self.tensors[leaf["name"]] = torch.full(shape, float(leaf["default"]), device=self.v.device)
         for name, tensor in self.tensors.items():
             if name not in ("q", "k", "v"):
                 self.tensors[name] = tensor.contiguous()
-        sizes = {"K": self.sizes.key, "F": self.sizes.key, "V": self.sizes.value}
-        self.tensors["scale"] = evaluate_number(self.owner.rule.read.scale, sizes)
+        sizes = {"K": self.sizes.key, "F": self.sizes.key, "V": self.sizes.value, **dict(self.sizes.own)}
+        for leaf in program.leaves("host"):
+            expression = leaf.get("expression", self.owner.rule.read.scale)
+            self.tensors[leaf["name"]] = evaluate_number(expression, sizes)
 
     # -- buffers -------------------------------------------------------------------------------------
     def shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
@@ -209,11 +244,42 @@ class Call:
 
     def _scratch(self, kernel: Kernel) -> None:
         for store in kernel.stores:
-            if store.place != "rows" and store.target not in self.tensors:
+            if store.place in ("halo", "blocks") and store.target not in self.tensors:
                 self.tensors[store.target] = self.blocks(store.axes)
         if kernel.checkpoint and kernel.loop == "reverse":
             for carry in kernel.carries:
                 self.tensors[f"{carry.leaf['name']}_blocks"] = self.blocks(carry.leaf.dims)
+
+        for carry in kernel.streams:
+            name = carry.leaf["name"]
+            if kernel.loop == "reverse":
+                buffer = self.tensors[f"{name}_blocks"] = self.blocks(carry.leaf.dims)
+                buffer[:, :, -1] = self._final_gradient(carry.name.removeprefix("d_"), carry.leaf.dims)
+            else:
+                initial = self.tensors.get(name) if self.flags["HAS_INITIAL"] else None
+                self.tensors[f"{name}_blocks"][:, :, 0] = 0.0 if initial is None else initial
+
+    def _final_gradient(self, name: str, dims: tuple[str, ...]) -> Tensor:
+        """The gradient of a carry after the last block: of its final value, and of what it captures."""
+        total = torch.zeros(self.shape(dims), device=self.v.device)
+        if not self.flags["GRAD_FINAL"]:
+            return total
+        captures = self.owner.program.captures
+        if all(capture.name != name for capture in captures):
+            total += self.tensors[f"d_{name}_final"]
+        for capture in captures:
+            if capture.carry == name:
+                inside = (self._open_block() < self.sizes.blocks).reshape(-1, *[1] * (total.ndim - 1))
+                total += torch.where(inside, 0.0, self.tensors[f"d_{capture.name}_final"])
+        return total
+
+    def _open_block(self) -> Tensor:
+        """int64 [B]: the block that is open after the call."""
+        sizes, length, position = self.sizes, self.tensors.get("length"), self.tensors.get("position")
+        total = torch.full((sizes.batch,), sizes.tokens, device=self.v.device) if length is None else length
+        if position is not None and self.owner.program.block is not None:
+            total = total + position % sizes.rows
+        return total // sizes.rows
 
     # -- gradients -----------------------------------------------------------------------------------
     def gradient_buffers(self) -> dict[str, Tensor]:
@@ -230,7 +296,7 @@ class Call:
         for carry in self.owner.program.carries if self.flags["HAS_INITIAL"] else ():
             found[carry.name] = self.state(carry.leaf.dims)
         for part in backward.accumulate:
-            if part.tensor != "anchor" or resume:
+            if not is_anchor(part.tensor) or resume:
                 found[part.tensor] = self.state(part.leaf.dims)
         self.tensors |= {f"d_{name}": tensor for name, tensor in found.items()}
         return found

@@ -112,7 +112,6 @@ def test_a_learned_memory_must_be_given():
         ({"features": Features("exp")}, "features.kind"),
         ({"window": Window("all")}, "window.length"),
         ({"window": Window(3, boundary="carry")}, "window.boundary"),
-        ({"block": Block(2, write="block")}, "block.write"),
         ({"optimizer": Optimizer("least_squares", lr=TOKEN)}, "optimizer.kind"),
         (
             {"optimizer": Optimizer(lr=TOKEN, transform=(Transform("sign", at="block"),))},

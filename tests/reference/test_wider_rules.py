@@ -158,7 +158,7 @@ def test_ttt_residual_and_moved_target_are_one_rule():
         with_residual,
         memory=dataclasses.replace(memory, residual="none"),
         loss=(LossTerm("l2", target="v - k"),),
-        read=Read(f="q + z"),
+        read=Read(f="q + norm(z)"),
     )
     arguments = make_arguments(with_residual, length=7, value_size=3)
     initial = {"M": normal(2, 3, 3), "b": normal(2, 3)}

@@ -1,0 +1,40 @@
+"""How emitted kernels name an axis: its vector of lanes, the mask of the real ones, its extent and tile."""
+
+from __future__ import annotations
+
+from atlasgen.ir.node import HIDDEN
+
+# Axes of features, hidden units and values, in canonical order: padded in tiles, masked in loads and stores.
+FEATURES = ("K", "F", *HIDDEN, "V")
+WIDE = frozenset(FEATURES)
+_NAMES = {"K": "feature", "F": "monomial", "V": "value"}
+_EXTENTS = {"r": "ROWS", "j": "ROWS", "i": "ROWS", "s": "ROWS", "h": "HALO", "c": "WINDOW"}
+_TILES = {"r": "BLOCK_ROWS", "j": "BLOCK_ROWS", "i": "BLOCK_ROWS", "h": "BLOCK_HALO", "c": "BLOCK_AGES"}
+
+
+def lane_name(dim: str) -> str:
+    """The vector of indices along an axis of FEATURES."""
+    return _NAMES.get(dim, f"hidden_{dim[1:]}")
+
+
+def mask_name(dim: str) -> str:
+    """The vector that is true where a lane of an axis of FEATURES lies inside its extent."""
+    return f"is_{lane_name(dim)}"
+
+
+def extent_name(dim: str) -> str:
+    """The compile-time constant that is the length of an axis."""
+    return _EXTENTS.get(dim, dim)
+
+
+def tile_name(dim: str) -> str:
+    """The compile-time constant that is a tile's length along an axis."""
+    return _TILES.get(dim, f"BLOCK_{dim}")
+
+
+def is_anchor(name: str) -> bool:
+    """True for the tensor of a state that a call resumes from inside a block: anchor, anchor_<weight>."""
+    return name.partition("_")[0] == "anchor"
+
+
+LANES = tuple(name for dim in FEATURES for name in (lane_name(dim), mask_name(dim)))

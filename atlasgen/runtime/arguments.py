@@ -1,0 +1,221 @@
+"""The checks of a call against the signature of its operator."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from atlasgen.errors import ArgumentError
+from atlasgen.runtime.signature import Argument, Signature, Sizes, resolve, symbolic
+from atlasgen.spec.sizes import feature_size
+
+PROJECTION_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+GATE_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
+LAYOUT = "the layout is [batch, tokens, heads, size]; from [B, H, T, K] call transpose(1, 2)"
+
+
+def check_call(
+    signature: Signature,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    arguments: Mapping[str, Tensor | None],
+    cu_seqlens: Tensor | None,
+) -> Sizes:
+    """Sizes of a call whose names, ranks, dtypes, shapes and devices agree with the rule.
+
+    `arguments` are the gates and inputs by name, None for not given. Raises ArgumentError for the
+    first disagreement; reads no values.
+    """
+    _check_names(signature, arguments)
+    for name, tensor in (("v", v), ("q", q), ("k", k)):
+        _check_tensor(name, tensor, 4, PROJECTION_DTYPES, v)
+    sizes = _projection_sizes(signature, q, k, v, cu_seqlens)
+    symbols = sizes.symbols
+    for entry in signature.tensors:
+        tensor = arguments.get(entry.name)
+        if tensor is None:
+            continue
+        _check_tensor(entry.name, tensor, len(entry.shape), GATE_DTYPES, v)
+        if tuple(tensor.shape) != resolve(entry.shape, symbols):
+            raise _shape_error(entry, tensor, symbols, q, v)
+    return sizes
+
+
+def _shape_error(
+    entry: Argument, tensor: Tensor, symbols: Mapping[str, int], q: Tensor, v: Tensor
+) -> ArgumentError:
+    swapped = tuple(tensor.shape[:3]) == (q.shape[0], q.shape[2], q.shape[1])
+    advice = f"q, k and v look transposed: {LAYOUT}" if swapped else "op.signature lists all shapes"
+    return ArgumentError(
+        entry.name,
+        f"its shape disagrees with q {list(q.shape)} and v {list(v.shape)}",
+        value=list(tensor.shape),
+        allowed=f"{symbolic(entry.shape)} = {list(resolve(entry.shape, symbols))}",
+        suggestion=advice,
+    )
+
+
+def _check_names(signature: Signature, arguments: Mapping[str, Tensor | None]) -> None:
+    """Every gate and input that is required is given, and none that the rule does not declare."""
+    declared = [entry.name for entry in signature.tensors]
+    listed = ", ".join(declared) or "no gates or inputs"
+    for name, tensor in arguments.items():
+        if tensor is not None and name not in declared:
+            raise ArgumentError(
+                name,
+                f"the rule {signature.rule} declares no such gate or input",
+                allowed=listed,
+                suggestion="leave it out, or declare it in the rule's spec",
+            )
+    for entry in signature.tensors:
+        if entry.required and arguments.get(entry.name) is None:
+            needed = ", ".join(other.name for other in signature.tensors if other.required)
+            raise ArgumentError(
+                entry.name,
+                f"missing; the rule {signature.rule} needs {needed}",
+                allowed=f"a tensor {symbolic(entry.shape)}: {entry.meaning}",
+                suggestion="op.signature lists all arguments",
+            )
+
+
+def _check_tensor(
+    name: str, tensor: Tensor, rank: int, dtypes: tuple[torch.dtype, ...], like: Tensor
+) -> None:
+    """Type, rank, dtype and device of one argument."""
+    if not isinstance(tensor, Tensor):
+        raise ArgumentError(name, f"a {type(tensor).__name__}, not a tensor", allowed="a torch.Tensor")
+    if tensor.dim() != rank:
+        raise ArgumentError(
+            name,
+            f"{tensor.dim()} dimensions instead of {rank}",
+            value=list(tensor.shape),
+            suggestion=LAYOUT if name in ("q", "k", "v") else "op.signature lists all shapes",
+        )
+    if tensor.dtype not in dtypes:
+        raise ArgumentError(
+            name,
+            "this dtype is not served",
+            value=tensor.dtype,
+            allowed=", ".join(str(dtype).removeprefix("torch.") for dtype in dtypes),
+            suggestion="cast it; atlasgen.reference.run(op.rule, q, k, v, ..) computes in float64"
+            if tensor.is_floating_point()
+            else "cast it",
+        )
+    if tensor.device != like.device:
+        raise ArgumentError(
+            name,
+            f"on {tensor.device}, while v is on {like.device}",
+            suggestion="move all arguments to one device",
+        )
+
+
+def _projection_sizes(
+    signature: Signature, q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Tensor | None
+) -> Sizes:
+    """Sizes that q, k and v agree on, their heads in whole ratios."""
+    batch, tokens, heads, value = v.shape
+    query_heads, key_heads = q.shape[2], k.shape[2]
+    if q.shape[:2] != v.shape[:2] or k.shape[:2] != v.shape[:2]:
+        raise _disagreement(q, k, v, "batch and tokens of q, k and v differ")
+    if q.shape[3] != k.shape[3]:
+        raise _disagreement(q, k, v, "the last sizes of q and k differ; both are K")
+    if min(heads, key_heads, query_heads, q.shape[3], value) < 1:
+        raise _disagreement(q, k, v, "heads, K and V must be at least 1")
+    if heads % key_heads:
+        raise _disagreement(
+            q, k, v, f"v's {heads} heads are not a multiple of k's {key_heads}: each key head "
+            "serves the same number of value heads"
+        )  # fmt: skip
+    if query_heads % heads and heads % query_heads:
+        raise _disagreement(
+            q, k, v, f"q's {query_heads} heads and v's {heads}: one must be a multiple of the other"
+        )
+    key = q.shape[3]
+    if signature.joins and key != value:
+        raise _disagreement(
+            q, k, v, f"the rule {signature.rule} adds keys to values (in memory.residual, memory.f, "
+            f"loss.target or read.f), but K is {key} and V is {value}"
+        )  # fmt: skip
+    sequences = batch if cu_seqlens is None else _check_borders(cu_seqlens, v)
+    features = feature_size(signature.features, key)
+    return Sizes(batch, tokens, query_heads, key_heads, heads, key, value, features, sequences)
+
+
+def _disagreement(q: Tensor, k: Tensor, v: Tensor, reason: str) -> ArgumentError:
+    shapes = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
+    return ArgumentError(
+        "q, k, v",
+        f"{reason}; shapes are {shapes}",
+        allowed="q [B, T, Hq, K], k [B, T, Hk, K], v [B, T, H, V]",
+        suggestion=LAYOUT,
+    )
+
+
+def _check_borders(cu_seqlens: Tensor, v: Tensor) -> int:
+    """Number of sequences of cu_seqlens, its type, shape and device checked (not its values)."""
+    allowed = "an int32 or int64 tensor [N + 1] on v's device, ascending from 0"
+    if not isinstance(cu_seqlens, Tensor):
+        raise ArgumentError("cu_seqlens", f"a {type(cu_seqlens).__name__}", allowed=allowed)
+    if cu_seqlens.dtype not in (torch.int32, torch.int64):
+        raise ArgumentError("cu_seqlens", "wrong dtype", value=cu_seqlens.dtype, allowed=allowed)
+    if cu_seqlens.dim() != 1 or cu_seqlens.shape[0] < 1:
+        raise ArgumentError("cu_seqlens", "wrong shape", value=list(cu_seqlens.shape), allowed=allowed)
+    if cu_seqlens.device != v.device:
+        raise ArgumentError(
+            "cu_seqlens",
+            f"on {cu_seqlens.device}, while v is on {v.device}",
+            allowed=allowed,
+            suggestion="move it once, outside the training loop",
+        )
+    if v.shape[0] != 1:
+        raise ArgumentError(
+            "cu_seqlens",
+            f"its sequences are packed in one row, batch 1, but v has batch {v.shape[0]}",
+            suggestion="reshape [B, T, ...] to [1, B * T, ...] and give every sequence's borders",
+        )
+    return cu_seqlens.shape[0] - 1
+
+
+def check_values(
+    signature: Signature, q: Tensor, k: Tensor, v: Tensor, arguments: Mapping[str, Tensor | None]
+) -> None:
+    """No NaN in q, k, v, gates and inputs, and their ranges: log gates <= 0, what the rule declares.
+
+    Warns where tokens and heads look exchanged. Reads values, which makes the host wait for a GPU:
+    for debugging. Raises ArgumentError.
+    """
+    if 1 < v.shape[1] < v.shape[2]:
+        warnings.warn(
+            f"v {list(v.shape)} has fewer tokens than heads: {LAYOUT}", RuntimeWarning, stacklevel=3
+        )
+    for name, tensor in (("q", q), ("k", k), ("v", v), *arguments.items()):
+        found = 0 if tensor is None else int(tensor.isnan().sum())
+        if tensor is not None and found:
+            raise ArgumentError(
+                name,
+                f"{found} of its {tensor.numel()} values are NaN",
+                suggestion="look for the operation that made them, before this call",
+            )
+    for entry in signature.tensors:
+        tensor = arguments.get(entry.name)
+        if tensor is None or tensor.numel() == 0:
+            continue
+        low, high = float(tensor.min()), float(tensor.max())
+        kind = "log_decay" if entry.role == "log_gate" else entry.range
+        allowed, holds = {
+            "any": ("any number", True),
+            "log_decay": ("values <= 0, the log of a factor in [0, 1]", high <= 0),
+            "positive": ("values > 0", low > 0),
+            "unit": ("values in [0, 1]", low >= 0 and high <= 1),
+        }[kind]
+        if not holds:
+            raise ArgumentError(
+                entry.name,
+                f"values range from {low:.6g} to {high:.6g}",
+                allowed=allowed,
+                suggestion="e.g. logsigmoid or -softplus of the raw gate" if kind == "log_decay" else None,
+            )
