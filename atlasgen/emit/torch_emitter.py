@@ -32,13 +32,16 @@ RESERVED = (
     "halo_row",
 )
 ROWS = ("token", "token_gradient")  # leaves whose arrays have all of [B, H, N]
-VARYING = (*ROWS, "live", "exists", "capture_gradient", "carry", "carry_gradient")
+VARYING = (*ROWS, "live", "exists", "border", "capture_gradient", "carry", "carry_gradient")
 SUFFIX = {"halo": "_halo", "sources": "_sources"}
 
 
 def leaf_name(leaf: Node) -> str:
     """The array that holds a leaf: rows of the block, its halo and all its sources are different arrays."""
-    return leaf["name"] + SUFFIX.get(leaf.get("segment"), "")
+    index = leaf.get("index")
+    column = "" if index is None else f"_{index}"
+    axes = "_at_border" if leaf["kind"] == "border" and not leaf.dims else ""
+    return leaf["name"] + SUFFIX.get(leaf.get("segment"), "") + column + axes
 
 
 @dataclass

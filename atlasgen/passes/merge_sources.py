@@ -97,9 +97,7 @@ class _Merge:
 
 
 def _renamed(node: Node, arguments: tuple[Node, ...], axes: dict[str, str]) -> Node:
-    attrs = {
-        key: axes.get(value, value) if key in ("row", "column", "dim") else value for key, value in node.attrs
-    }
+    attrs = {key: build.renamed_axes(key, value, axes) for key, value in node.attrs}
     dims = ordered(axes.get(dim, dim) for dim in node.dims)
     if arguments == node.args and dims == node.dims:
         return node

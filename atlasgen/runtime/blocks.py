@@ -13,6 +13,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from atlasgen.runtime import newton_schulz, polynomial
+
+__all__ = ["newton_schulz", "polynomial"]  # emitted programs reach them through this library
+
 RESET = -80.0  # log decays below this forget everything: exp(-80) is 2e-35
 MILD = 8.0  # sums below this, and their exponentials' inverses, keep float32's digits
 

@@ -1,7 +1,7 @@
 """Newton-Schulz iterations on the last two axes of a tensor, and their derivative.
 
-x <- a x + (b A + c A A) x with A = x x^T, one triple (a, b, c) per step, from x = S / |S|. The polynomial acts
-on singular values, so a matrix with more rows than columns is worked on transposed, where A is small.
+x <- a x + (b A + c A A) x with A = x x^T, one triple (a, b, c) per step, from x = S / |S|. The polynomial
+acts on singular values, so a matrix with more rows than columns is worked on transposed, where A is small.
 """
 
 from __future__ import annotations

@@ -23,10 +23,11 @@ def monomials(size: int, degree: int, basis: str) -> tuple[Tensor, Tensor]:
     with torch.inference_mode(False):
         if basis == "kronecker":
             found = list(product(range(size), repeat=degree))
-            return torch.tensor(found).reshape(-1, degree), torch.ones(len(found))
+            return torch.tensor(found).reshape(len(found), degree), torch.ones(len(found))
         found = list(combinations_with_replacement(range(size), degree))
         orderings = [math.sqrt(_orderings(indices)) for indices in found]
-        return torch.tensor(found).reshape(-1, degree), torch.tensor(orderings, dtype=torch.float64)
+        indices = torch.tensor(found).reshape(len(found), degree)
+        return indices, torch.tensor(orderings, dtype=torch.float64)
 
 
 def _orderings(indices: tuple[int, ...]) -> int:

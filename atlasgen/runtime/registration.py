@@ -81,8 +81,6 @@ class Program:
         """The forward operator, registered with its backward, fakes and derivative."""
         optional = [f"Tensor{'' if name in _REQUIRED else '?'}" for name in self.inputs]
         inputs = [f"{kind} {_word(name)}" for kind, name in zip(optional, self.inputs)]
-        saved = [f"Tensor saved_{name}" for name in self.saved]
-        gradients = [f"Tensor? gradient_{name}" for name in self.outputs]
         forward = self._operator(
             "forward",
             [*inputs, "bool save_for_backward"],
@@ -90,9 +88,10 @@ class Program:
             self._forward,
             self._forward_fake,
         )
+        # Lists: a schema takes at most 64 arguments, and deep memories have many tensors.
         backward = self._operator(
             "backward",
-            [*inputs, *saved, *gradients],
+            ["Tensor?[] inputs", "Tensor[] saved", "Tensor?[] gradients"],
             len(self.differentiable),
             self._backward,
             self._backward_fake,
@@ -143,12 +142,11 @@ class Program:
         return tuple(like.new_empty(shape, dtype=dtype) for shape, dtype in [*shapes, *saved])
 
     def _backward(self, *arguments: Any) -> Any:
-        first, second = len(self.inputs), len(self.inputs) + len(self.saved)
-        tensors = self._named(arguments[:first])
-        saved = dict(zip(self.saved, arguments[first:second]))
+        inputs, kept, incoming = arguments
+        tensors, saved = self._named(inputs), dict(zip(self.saved, kept))
         gradients = {
             name: None if gradient is None else gradient.contiguous()
-            for name, gradient in zip(self.outputs, arguments[second:])
+            for name, gradient in zip(self.outputs, incoming)
         }
         if tensors["v"].numel() == 0:
             found = self._backward_of_nothing(tensors, gradients)
@@ -164,10 +162,10 @@ class Program:
                 results.append(torch.zeros_like(tensor, memory_format=torch.contiguous_format))
             else:
                 results.append(gradient.to(tensor.dtype).reshape(tensor.shape))
-        return _fresh(results, arguments)
+        return _fresh(results, [*inputs, *kept, *incoming])
 
     def _backward_fake(self, *arguments: Any) -> Any:
-        tensors = self._named(arguments[: len(self.inputs)])
+        tensors = self._named(arguments[0])
         given = (tensors[name] for name in self.differentiable)
         return tuple(
             tensors["v"].new_empty(0)
@@ -191,7 +189,8 @@ class Program:
                 f"{NAMESPACE}::{self.name}_forward was called with save_for_backward=False, so it "
                 "has no derivative; call it through atlasgen.compile"
             )
-        found = self._backward_operator(*ctx.saved_tensors, *gradients[: len(self.outputs)])
+        tensors, count = ctx.saved_tensors, len(self.inputs)
+        found = self._backward_operator(tensors[:count], tensors[count:], gradients[: len(self.outputs)])
         by_name = dict(zip(self.differentiable, found))
         wanted = zip(self.inputs, ctx.needs_input_grad)
         return (*(by_name.get(name) if needed else None for name, needed in wanted), None)

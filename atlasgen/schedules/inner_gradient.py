@@ -62,7 +62,8 @@ class InnerGradient:
         x = self.features(source)
         k = build.leaf("k", (source, "K"), kind="token", segment=SEGMENTS[source])
         pred = self.finished(self.graph.output(x.node, linear), x.node, k)
-        self.labels.give(pred, f"predictions{suffix(source)}", "pred = f(M*, phi(k))")
+        formula = "phi(k) M*" if self.rule.memory.kind == "matrix" else "f(M*, phi(k))"
+        self.labels.give(pred, f"predictions{suffix(source)}", f"pred = {formula}")
         error = self.errors(source, pred)
         reached = backpropagate({pred: error}, tuple(points.values()))
         pairs: dict[str, list[Outer]] = {weight.name: [] for weight in self.graph.weights}

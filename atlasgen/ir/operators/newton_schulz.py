@@ -30,7 +30,7 @@ class NewtonSchulz(Operator):
         return Node("newton_schulz_gradient", (node.args[0], gradient), node.dims, **attrs)
 
     def torch(self, node: Node, args: list[str]) -> str:
-        return f"newton_schulz.forward({args[0]}, {node['coefficients']})"
+        return f"blocks.newton_schulz.forward({args[0]}, {node['coefficients']})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
         return f"newton_schulz({args[0]}, {node['coefficients']})"
@@ -49,7 +49,7 @@ class NewtonSchulzGradient(Operator):
         raise NotImplementedError("a block program is differentiated once")
 
     def torch(self, node: Node, args: list[str]) -> str:
-        return f"newton_schulz.backward({args[0]}, {args[1]}, {node['coefficients']})"
+        return f"blocks.newton_schulz.backward({args[0]}, {args[1]}, {node['coefficients']})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
         return f"newton_schulz_gradient({args[0]}, {args[1]}, {node['coefficients']})"

@@ -29,7 +29,7 @@ class Polynomial(Operator):
         return build.mul(build.map_(1 / (2 * placeholder(0)), coefficients[index - 1]), part)
 
     def torch(self, node: Node, args: list[str]) -> str:
-        return f"polynomial.features({args[0]}, {_coefficients(args[1:])}, {_form(node)})"
+        return f"blocks.polynomial.features({args[0]}, {_coefficients(args[1:])}, {_form(node)})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
         return f"polynomial_features({', '.join(args)}, {_form(node)})"
@@ -48,7 +48,7 @@ class PolynomialGradient(Operator):
 
     def torch(self, node: Node, args: list[str]) -> str:
         x, *coefficients, gradient = args
-        return f"polynomial.gradient({x}, {_coefficients(coefficients)}, {gradient}, {_form(node)})"
+        return f"blocks.polynomial.gradient({x}, {_coefficients(coefficients)}, {gradient}, {_form(node)})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
         return f"polynomial_gradient({', '.join(args)}, {_form(node)})"
@@ -67,7 +67,7 @@ class DegreeSum(Operator):
         raise NotImplementedError("a block program is differentiated once")
 
     def torch(self, node: Node, args: list[str]) -> str:
-        return f"polynomial.degree_sum({args[0]}, {args[1]}, {node['index']}, {_form(node)})"
+        return f"blocks.polynomial.degree_sum({args[0]}, {args[1]}, {node['index']}, {_form(node)})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
         return f"polynomial_degree_sum({args[0]}, {args[1]}, {node['index']}, {_form(node)})"

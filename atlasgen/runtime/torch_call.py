@@ -1,0 +1,291 @@
+"""The arrays of one call of a torch program: inputs laid out in blocks, results brought back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from atlasgen.emit.torch_emitter import leaf_name
+from atlasgen.ir.node import Node
+from atlasgen.ir.program import BlockProgram
+from atlasgen.passes.merge_sources import SOURCES
+from atlasgen.runtime import blocks
+from atlasgen.runtime.rows import Rows
+from atlasgen.spec.expression import evaluate_number
+from atlasgen.spec.shapes import extent
+from atlasgen.spec.sizes import feature_size
+
+if TYPE_CHECKING:
+    from atlasgen.runtime.torch_backend import TorchProgram
+
+CACHED_BYTES = 1 << 21  # of rows and matrices per span of blocks
+LEAST_SPAN = 8  # blocks
+ROW_TENSORS = ("q", "k", "v")
+
+
+class Call:
+    """The arrays of one call: inputs laid out in blocks."""
+
+    def __init__(self, owner: TorchProgram, tensors: Mapping[str, Tensor | None]) -> None:
+        self.owner, self.tensors = owner, tensors
+        q, k, v = (self.given(name) for name in ROW_TENSORS)
+        self.v = v
+        double = torch.float64 in (q.dtype, k.dtype, v.dtype)
+        self.dtype = torch.float64 if double else torch.float32
+        sizes = {"K": k.shape[-1], "V": v.shape[-1]}
+        sizes["F"] = feature_size(owner.rule.features, sizes["K"])
+        hidden = {axis: extent(text).at(sizes) for axis, text in owner.program.extents.items()}
+        self.sizes = {**sizes, **hidden, "c": owner.program.window}
+        self.batch, self.tokens, self.heads = v.shape[:3]
+        program, position = owner.program, tensors.get("position")
+        self.resumed = position is not None
+        self.rows = Rows.of(
+            self.batch,
+            self.tokens,
+            owner.chunk,
+            program.halo,
+            program.window - 1,
+            program.block is not None,
+            position,
+            tensors.get("length"),
+            v.device,
+        )
+        self.frame = {
+            "blocks": blocks,
+            "count": self.rows.count,
+            "rows": self.rows.rows,
+            "halo": self.rows.halo,
+            "window": program.window,
+            "resumed": self.resumed,
+        }
+
+    def given(self, name: str) -> Tensor:
+        """A tensor that the call certainly has."""
+        tensor = self.tensors[name]
+        assert tensor is not None, name
+        return tensor
+
+    def in_spans(
+        self,
+        function: Callable[..., dict[str, Any]],
+        arrays: Mapping[str, Any],
+        carried: Mapping[str, Tensor],
+        names: Mapping[str, str],
+        reverse: bool,
+        by_rows: Collection[str],
+    ) -> dict[str, Any]:
+        """An emitted function over spans of blocks that fit the cache, the carries passed between them.
+
+        names: the argument of each carry -> the result that is its value after the span. by_rows: results
+        [B, H, N, C, ...] that become rows of a sequence.
+        """
+        spans = self._spans()
+        if len(spans) == 1:
+            return function(**self.frame, **arrays, **carried)
+        count, collected = self.rows.count, dict[str, Any]()
+        for first, last in reversed(spans) if reverse else spans:
+            frame = {**self.frame, "count": last - first, "resumed": self.resumed and first == 0}
+            part = {
+                name: array[:, :, first:last]
+                if isinstance(array, Tensor) and array.ndim > 2 and array.shape[2] == count
+                else array
+                for name, array in arrays.items()
+            }
+            result = function(**frame, **part, **carried)
+            carried = {argument: result[name] for argument, name in names.items()}
+            for name, value in result.items():
+                if name in names.values():
+                    collected[name] = value
+                elif name.startswith("sum_"):
+                    collected[name] = collected.get(name, 0.0) + value
+                elif not isinstance(value, Tensor) or value.shape[2] != last - first:
+                    collected[name] = value  # no block changes it
+                else:
+                    if name not in collected:
+                        collected[name] = _whole(value, count, name in by_rows)
+                    collected[name][:, :, first:last] = value
+        return collected
+
+    def _spans(self) -> list[tuple[int, int]]:
+        """Ranges of blocks whose widest values take about CACHED_BYTES."""
+        entries = self.owner.block_entries(self.sizes)
+        size = self.batch * self.heads * entries * self.dtype.itemsize
+        count = self.rows.count
+        least = LEAST_SPAN if self.owner.rows_only else 1
+        length = max(least, CACHED_BYTES // max(1, size))
+        return [(first, min(first + length, count)) for first in range(0, count, length)] or [(0, 0)]
+
+    def state_shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
+        """[B, H, ...] of a carry."""
+        return (self.batch, self.heads, *(self.sizes[dim] for dim in dims))
+
+    def state(self, value: Tensor) -> Tensor:
+        """A final state as it is returned: never an alias of an input."""
+        return value.to(self.dtype).clone()
+
+    def empty_rows(self) -> Tensor:
+        """[B, 0, H, V]."""
+        return self.v.new_zeros(self.batch, 0, self.heads, self.sizes["V"])
+
+    def take_rows(self, laid: Tensor) -> Tensor:
+        """[B, N*C, H, ...] -> [B, T, H, ...]."""
+        rows = self.rows
+        if rows.source is None:
+            return laid[:, : rows.tokens]
+        every = laid.new_zeros(self.batch, rows.held + rows.tokens + 1, *laid.shape[2:])
+        index = torch.arange(self.batch, device=laid.device)[:, None]
+        every[index, rows.source[:, rows.halo :]] = laid
+        return every[:, rows.held : rows.held + rows.tokens]
+
+    def initial(self) -> dict[str, Tensor]:
+        """The carries before the first block."""
+        table = {}
+        for carry in self.owner.program.carries:
+            value = self.tensors.get(carry.name)
+            shape = self.state_shape(carry.leaf.dims)
+            if value is None:
+                value = torch.zeros(shape, dtype=self.dtype, device=self.v.device)
+            table[carry.name] = value.to(self.dtype)
+        return table
+
+    def arrays(self, wanted: Sequence[Node]) -> dict[str, Any]:
+        """Arrays of all leaves but carries and gradients, by the emitted programs' names."""
+        rows: dict[str, list[Node]] = {}
+        found: dict[str, Any] = {}
+        for leaf in wanted:
+            kind, name, array = leaf["kind"], leaf["name"], leaf_name(leaf)
+            if kind == "token":
+                rows.setdefault(name, []).append(leaf)
+            elif kind in ("head", "position"):
+                found[array] = self._per_head(leaf)
+            elif kind == "invariant":
+                found[array] = self._invariant(name, leaf)
+            elif kind == "live":
+                found[array] = self.rows.live(self.empty())
+            elif kind == "border":
+                found[array] = self._borders(leaf)
+            elif kind == "exists":
+                found[array] = self.rows.exists(self.empty(), leaf["segment"])
+            elif kind == "host":
+                found[array] = evaluate_number(leaf["expression"], self.sizes)
+        for name, some in rows.items():
+            window = self.tensors.get(f"window_{name}") if name in self.owner.windowed else None
+            x = self.rows.mask_tail(self.given(name).to(self.dtype))
+            segments = self.rows.segments(x, window, {leaf["segment"] for leaf in some})
+            found.update({leaf_name(leaf): segments[leaf["segment"]] for leaf in some})
+        return found
+
+    def empty(self) -> Tensor:
+        """An empty tensor of the call's dtype and device."""
+        return torch.empty(0, dtype=self.dtype, device=self.v.device)
+
+    def _per_head(self, leaf: Node) -> Tensor:
+        """[1, H, 1, ...] of a tensor per head; an optional one that is missing has its default."""
+        given = self.tensors.get(leaf["name"])
+        if given is None:
+            lengths = [self.sizes.get(dim, self.rows.rows) for dim in leaf.dims]
+            numbers = [evaluate_number(leaf["default"], {"row": row}) for row in range((lengths or [1])[0])]
+            if leaf.get("index") is not None:
+                numbers = [evaluate_number(leaf["default"], {"row": leaf["index"]})]
+            row = torch.tensor(numbers, dtype=self.dtype, device=self.v.device)
+            given = row.expand(self.heads, len(numbers)) if leaf.dims else row.expand(self.heads)
+        elif leaf.get("index") is not None:
+            given = given[:, leaf["index"]]
+        return given.to(self.dtype)[None, :, None]
+
+    def _borders(self, leaf: Node) -> Tensor:
+        """1 in the last row of a full block, over rows or (of no axis) by block."""
+        live = self.rows.live(self.empty())
+        if not leaf.dims:
+            return live[..., -1]
+        last = torch.zeros_like(live)
+        last[..., -1] = live[..., -1]
+        return last
+
+    def _invariant(self, name: str, leaf: Node) -> Tensor:
+        value = self.tensors.get(name)
+        if value is None:
+            return torch.zeros(self.state_shape(leaf.dims), dtype=self.dtype, device=self.v.device)[
+                :, :, None
+            ]
+        return value.to(self.dtype)[:, :, None]
+
+    def gradient_rows(self, gradient: Tensor | None) -> Tensor:
+        """dY in blocks; rows that hold no token of the call get 0."""
+        if gradient is None:
+            gradient = torch.zeros_like(self.v)
+        return self.rows.segments(self.rows.mask_tail(gradient.to(self.dtype)), None, ["block"])["block"]
+
+    def collect(self, backward: Any, result: dict[str, Tensor]) -> dict[str, Tensor]:
+        """Sum the contributions to each argument and bring them to its shape and dtype."""
+        rows: dict[str, dict[str, Tensor]] = {}
+        gradients: dict[str, Tensor] = {}
+        for index, part in enumerate(backward.contributions):
+            value = self._full(result[f"part_{index}"], part.node, part.leaf)
+            kind = part.leaf["kind"]
+            if kind == "token":
+                segments = rows.setdefault(part.tensor, {})
+                segment = part.leaf["segment"]
+                segments[segment] = segments[segment] + value if segment in segments else value
+            elif kind in ("head", "position"):
+                self._add_per_head(gradients, part.leaf, value.sum((0, 2)))
+        for name, segments in rows.items():
+            windowed = name in self.owner.windowed and self.resumed
+            gradient, window = self.rows.gradient(segments, windowed)
+            gradients[name] = self.rows.mask_tail(gradient)
+            if window is not None:
+                gradients[f"window_{name}"] = window
+        for index, part in enumerate(backward.accumulate):
+            value = result[f"sum_{index}"]
+            if isinstance(value, Tensor):
+                shape = self.state_shape(part.leaf.dims)  # the loop's axes are [B * H, ...]
+                value = value.expand(self.batch * self.heads, *shape[2:])
+                gradients[part.tensor] = value.unflatten(0, shape[:2])
+        for carry in backward.carries:
+            gradients[carry.leaf["carry"]] = result[carry.name]
+        return {
+            name: value.to(self.given(name).dtype)
+            for name, value in gradients.items()
+            if self.tensors.get(name) is not None
+        }
+
+    def _add_per_head(self, gradients: dict[str, Tensor], leaf: Node, value: Tensor) -> None:
+        """Add the gradient of a tensor per head, or of one of its columns."""
+        name, index = leaf["name"], leaf.get("index")
+        if self.tensors.get(name) is None:
+            return
+        if index is None:
+            gradients[name] = gradients.get(name, 0) + value
+            return
+        if name not in gradients:
+            gradients[name] = torch.zeros_like(self.given(name), dtype=self.dtype)
+        gradients[name][:, index] += value
+
+    def _full(self, value: Tensor | float, node: Node, leaf: Node) -> Tensor:
+        """A contribution with all axes of its leaf and all of [B, H, N]."""
+        extent = {**self.sizes, "h": self.owner.source_rows}
+        own = [extent.get(dim, self.rows.rows) for dim in leaf.dims]
+        shape = (self.batch, self.heads, self.rows.count, *own)
+        if not isinstance(value, Tensor):
+            return torch.full(shape, value, dtype=self.dtype, device=self.v.device)
+        for position, dim in enumerate(leaf.dims):
+            if dim not in node.dims:
+                value = value.unsqueeze(3 + position)
+        return value.expand(shape)
+
+
+def source_rows(program: BlockProgram, chunk: int) -> int:
+    """The length of the axis "h": the halo's rows, or all sources where the program has one axis of them."""
+    merged = any(leaf.get("segment") == SOURCES for leaf in program.leaves("token"))
+    return program.halo + chunk if merged else program.halo
+
+
+def _whole(part: Tensor, count: int, by_rows: bool) -> Tensor:
+    """An array for all blocks of a result [B, H, n, C, ...]; `by_rows` lays it out as [B, N, C, H, ...]."""
+    batch, heads, _, *own = part.shape
+    if not by_rows:
+        return part.new_empty(batch, heads, count, *own)
+    return part.new_empty(batch, count, own[0], heads, *own[1:]).movedim(3, 1)
