@@ -10,6 +10,7 @@ from torch import Tensor
 
 from atlasgen import reference
 from atlasgen.spec.rule import Gate, MemoryRule
+from atlasgen.spec.sizes import feature_size, weight_shapes
 
 TOKEN = Gate("token")
 HEAD = Gate("head")
@@ -56,32 +57,47 @@ def make_arguments(
         "k": normal(rows, length, key_heads or heads, key_size) / key_size**0.5,
         "v": normal(*per_token, value_size),
     }
-    if rule.optimizer.lr.is_argument:
-        arguments["lr"] = 0.1 + 0.4 * gate(rule.optimizer.lr)
-    if rule.retention.alpha.is_argument:
-        arguments["log_alpha"] = -0.5 * gate(rule.retention.alpha) - 0.01
-    if rule.optimizer.theta.is_argument:
-        arguments["log_theta"] = -0.9 * gate(rule.optimizer.theta) - 0.1
-    if rule.window.gate.is_argument:
-        arguments["gamma"] = 0.2 + gate(rule.window.gate)
+    for name, kind in rule.gates.items():
+        if kind.is_argument:
+            low, high = next(span for start, span in _RANGES.items() if name.startswith(start))
+            arguments[name] = low + (high - low) * gate(kind)
+    if rule.block.row_scale != "none":
+        shape = per_token if rule.block.row_scale == "token" else (heads, rule.block.size)
+        arguments["row_scale"] = 0.2 + unit(*shape)
+    if rule.norm != "none":
+        arguments["norm_gain"] = 1 + 0.3 * normal(heads, value_size)
+    if rule.norm == "layer":
+        arguments["norm_bias"] = 0.3 * normal(heads, value_size)
+    if rule.features.coefficients == "learned":
+        arguments["coefficients"] = 0.3 + unit(heads, rule.features.degree + 1)
     if rule.inputs:
         arguments["inputs"] = {entry.name: 0.3 + unit(*shapes[entry.shape]) for entry in rule.inputs}
     return arguments
+
+
+_RANGES = {"lr": (0.1, 0.5), "log_alpha": (-0.51, -0.01), "log_theta": (-1.0, -0.1), "gamma": (0.2, 1.2)}
+
+
+def initial_memory(
+    rule: MemoryRule, heads: int = 2, key_size: int = 3, value_size: int = 4, seed: int = 0
+) -> dict[str, Tensor]:
+    """A random memory of the rule, [H, in, out] by weight, entries N(0, 1 / in)."""
+    generator = torch.Generator().manual_seed(seed)
+    sizes = {"K": key_size, "V": value_size, "F": feature_size(rule.features, key_size)}
+    return {
+        name: torch.randn(heads, *shape, generator=generator, dtype=torch.float64) / shape[0] ** 0.5
+        for name, shape in weight_shapes(rule.memory, sizes).items()
+    }
 
 
 def _time_part(name: str, value: Any, rule: MemoryRule, times: slice) -> Any:
     if name == "inputs":
         per_token = {e.name for e in rule.inputs if e.shape in ("token", "key", "value", "pair")}
         return {n: x[:, times] if n in per_token else x for n, x in value.items()}
-    gates = {
-        "lr": rule.optimizer.lr,
-        "log_alpha": rule.retention.alpha,
-        "log_theta": rule.optimizer.theta,
-        "gamma": rule.window.gate,
-    }
-    if name in _PER_TOKEN or (name in gates and gates[name].kind not in ("head", "position")):
-        return value[:, times]
-    return value
+    gates = rule.gates
+    gate_per_token = name in gates and gates[name].kind not in ("head", "position")
+    row_per_token = name == "row_scale" and rule.block.row_scale == "token"
+    return value[:, times] if name in _PER_TOKEN or gate_per_token or row_per_token else value
 
 
 def time_part(rule: MemoryRule, arguments: Mapping[str, Any], times: slice) -> dict[str, Any]:

@@ -11,16 +11,20 @@ from atlasgen.spec import load_rule
 from atlasgen.spec.load import shipped_specs
 from atlasgen.spec.rule import (
     Block,
+    Clip,
     Features,
+    Gate,
     LossTerm,
     Memory,
     MemoryRule,
     Optimizer,
+    Project,
+    Read,
     Retention,
     Transform,
     Window,
 )
-from tests.reference.support import TOKEN, error, leaves, make_arguments
+from tests.reference.support import TOKEN, error, initial_memory, leaves, make_arguments
 
 RULE = MemoryRule(
     "omega",
@@ -78,6 +82,11 @@ def test_gradients_reach_shared_heads():
         ({"cu_seqlens": torch.tensor([0, 9])}, "cu_seqlens"),
         ({"cu_seqlens": torch.tensor([0, 3, 2])}, "cu_seqlens"),
         ({"initial_state": {"memory": {}}}, "initial_state"),
+        ({"lr_M": torch.zeros(1, 4, 2)}, "lr_M"),
+        ({"row_scale": torch.zeros(1, 4, 2)}, "row_scale"),
+        ({"norm_gain": torch.zeros(2, 4)}, "norm_gain"),
+        ({"coefficients": torch.zeros(2, 3)}, "coefficients"),
+        ({"inputs": {"lr": torch.zeros(1, 4, 2)}}, "lr"),
     ],
 )
 def test_wrong_arguments_are_named(change, named):
@@ -112,6 +121,33 @@ def test_a_learned_memory_must_be_given():
         ({"features": Features("exp")}, "features.kind"),
         ({"window": Window("all")}, "window.length"),
         ({"window": Window(3, boundary="carry")}, "window.boundary"),
+        ({"features": Features("poly", basis="projected", out_dim=2)}, "features.basis"),
+        ({"block": Block(2, "block"), "read": Read(normaliser="sum")}, "read.normaliser"),
+        ({"block": Block(2, row_scale="token"), "retention": Retention(), "read": Read("pre")}, "read.at"),
+        ({"block": Block(2, row_scale="token")}, "block.row_scale"),
+        ({"block": Block(2, "block", row_scale="token"), "retention": Retention()}, "block.row_scale"),
+        (
+            {
+                "block": Block(2, row_scale="position"),
+                "retention": Retention(project=Project("ball", radius=1.0)),
+            },
+            "block.row_scale",
+        ),
+        ({"block": Block(2, momentum="block")}, "block.momentum"),
+        ({"retention": Retention(TOKEN, project=Project("row_norm", "initial"))}, "retention.project"),
+        (
+            {"block": Block(2, "block", gate_pool="mean"), "retention": Retention(Gate("channel"))},
+            "block.gate_pool",
+        ),
+        (
+            {
+                "block": Block(2, "block"),
+                "optimizer": Optimizer("momentum", theta=TOKEN, nesterov=True),
+            },
+            "optimizer.nesterov",
+        ),
+        ({"optimizer": Optimizer(lr=TOKEN, clip=Clip(1.0, "block"))}, "optimizer.clip.of"),
+        ({"optimizer": Optimizer(lr=TOKEN, step="lr / (eps + kk)")}, "optimizer.step"),
         ({"optimizer": Optimizer("least_squares", lr=TOKEN)}, "optimizer.kind"),
         (
             {"optimizer": Optimizer(lr=TOKEN, transform=(Transform("sign", at="block"),))},
@@ -133,7 +169,9 @@ SERVED = [name for name in shipped_specs() if not reference.refusals(load_rule(n
 @pytest.mark.parametrize("name", SERVED)
 def test_shipped_rules_run(name):
     rule = load_rule(name)
-    y, state = reference.run(rule, **make_arguments(rule, length=9))
+    start = None if rule.memory.initial == "zero" else initial_memory(rule, value_size=3)
+    arguments = make_arguments(rule, length=9, value_size=3)
+    y, state = reference.run(rule, **arguments, initial_memory=start)
     tensors = [y, *leaves(state).values()]
     assert all(torch.isfinite(tensor).all() for tensor in tensors)
     assert y.abs().max() > 0
