@@ -133,7 +133,7 @@ class DualForm:
         return carries
 
     def _captures(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> tuple[Capture, ...]:
-        """What the state keeps of a block that is still open: M*, and the M* before where halo rows use it."""
+        """What the state keeps of a block that is still open: M*, and the one before for halo rows."""
         found = []
         for weight in self.graph.weights if self.anchored else ():
             found.append(Capture(weight.tensor("anchor"), points[weight.name], weight.tensor("memory")))
