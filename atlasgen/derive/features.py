@@ -34,7 +34,7 @@ def elementwise_feature(features: Features) -> sympy.Expr:
 class Featured:
     """phi(x) as a node [rows, F], and for polynomial features what makes products of two of them cheap.
 
-    raw: x [rows, K], or None where F = K. coefficients: a_p by degree, with phi(q) . phi(k) = sum a_p (q . k)^p.
+    raw: x [rows, K], or None where F = K. coefficients: a_p by degree: phi(q) . phi(k) = sum a_p (q . k)^p.
     """
 
     node: Node

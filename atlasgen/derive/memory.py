@@ -270,7 +270,10 @@ class _End:
     def __matmul__(self, vector: _Shape) -> _Shape:
         if self.name in self.axes.ends:
             raise CompileError(
-                f"memory.weights.{self.name}", "used twice", "a weight stands for one layer", "a second weight"
+                f"memory.weights.{self.name}",
+                "used twice",
+                "a weight stands for one layer",
+                "a second weight",
             )
         out = self.axes.fresh()
         self.axes.ends[self.name] = (vector.axis, out)
@@ -289,16 +292,22 @@ def _graph_of_formula(memory: Memory, feature_axis: str) -> MemoryGraph:
     named = {0: feature_axis, out: "V"}
     between = sorted({axes.root(b) for _, b in axes.ends.values()} - {0, out})
     if len(between) > len(HIDDEN):
-        raise CompileError("memory.f", f"{len(between)} hidden layers", f"at most {len(HIDDEN)}", "fewer layers")
+        raise CompileError(
+            "memory.f", f"{len(between)} hidden layers", f"at most {len(HIDDEN)}", "fewer layers"
+        )
     named |= dict(zip(between, HIDDEN))
     sizes = {name: (columns, rows) for name, (rows, columns) in memory.weights}
     weights = tuple(
-        Weight(name, (named[axes.root(axes.ends[name][0])], named[axes.root(axes.ends[name][1])]), sizes[name])
+        Weight(
+            name, (named[axes.root(axes.ends[name][0])], named[axes.root(axes.ends[name][1])]), sizes[name]
+        )
         for name, _ in memory.weights
     )
     extents = {w.axes[1]: w.sizes[1] for w in weights if w.axes[1] in HIDDEN}
     order = ("K", "F", *HIDDEN, "V")
     for weight in weights:
         if order.index(weight.axes[0]) >= order.index(weight.axes[1]):
-            raise CompileError("memory.f", memory.f, f"{weight.name} leads back to an earlier layer", "layers in order")
+            raise CompileError(
+                "memory.f", memory.f, f"{weight.name} leads back to an earlier layer", "layers in order"
+            )
     return MemoryGraph(memory, weights, extents, tree)

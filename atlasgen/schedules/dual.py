@@ -60,11 +60,13 @@ class DualForm:
         }
         self.features: dict[Node, Featured] = {}  # rows with cheap products, by their explicit node
         self.pairs: dict[str, Pairs] = {}  # by source
-        self.states = {w.name: self._leaf("memory", w) for w in self.graph.weights}
-        self.speeds = {w.name: self._leaf("momentum", w) for w in self.graph.weights}
+        self.states = {w.name: self.leaf("memory", w) for w in self.graph.weights}
+        self.speeds = {w.name: self.leaf("momentum", w) for w in self.graph.weights}
         self.maps: dict[str, TokenMap] = {}
 
-    def _leaf(self, kind: str, weight: Weight) -> Node:
+    def leaf(self, kind: str, weight: Weight) -> Node:
+        """A tensor of one weight."""
+
         place = "carry" if kind in ("memory", "momentum", "previous", "update") else "invariant"
         return build.leaf(weight.tensor(kind), weight.axes, kind=place)
 
@@ -84,15 +86,17 @@ class DualForm:
             return dict(self.states)
         points = {}
         for weight in self.graph.weights:
-            point = build.at_start(self._leaf("anchor", weight), self.states[weight.name])
-            points[weight.name] = self.give(point, weight.tensor("anchor_point"), "M*: the memory at the last border")
+            point = build.at_start(self.leaf("anchor", weight), self.states[weight.name])
+            points[weight.name] = self.give(
+                point, weight.tensor("anchor_point"), "M*: the memory at the last border"
+            )
         return points
 
     # -- the program ---------------------------------------------------------------------------------
     def build(self) -> BlockProgram:
         """The block program with only the carries that the rule uses."""
         points = self.points()
-        previous = {w.name: self._leaf("previous", w) for w in self.graph.weights}
+        previous = {w.name: self.leaf("previous", w) for w in self.graph.weights}
         for source in self.sources:
             at = previous if source == "h" and self.keeps else points
             self.pairs[source] = self.inner.pairs(source, at)
@@ -103,26 +107,14 @@ class DualForm:
                 self.maps[weight.name] = TokenMap(self.rule, weight, self.rows[weight.name], self.labels)
                 self.maps[weight.name].build(self.speeds[weight.name], self._factors(weight))
         outputs = {"y": self._read(points)}
-        carries = [Carry(w.tensor("memory"), self.states[w.name], self._written(w)) for w in self.graph.weights]
-        carries += self._sums()
-        if self.keeps:
-            carries += [Carry(w.tensor("previous"), previous[w.name], points[w.name]) for w in self.graph.weights]
-        captures = [
-            Capture(w.tensor("anchor"), points[w.name], w.tensor("memory"))
-            for w in self.graph.weights
-            if self.anchored
-        ]
-        captures += [
-            Capture(w.tensor("previous"), previous[w.name], w.tensor("previous"))
-            for w in self.graph.weights
-            if self.keeps
-        ]
+        carries = self._carries(points, previous)
+        captures = self._captures(points, previous)
         used = set(leaves([*outputs.values(), *(carry.next for carry in carries)]))
         return BlockProgram(
             name=self.rule.name,
             outputs=outputs,
             carries=tuple(carry for carry in carries if carry.leaf in used),
-            captures=tuple(captures),
+            captures=captures,
             window=self.window,
             halo=self.halo,
             block=self.rule.block.size if self.depends or self.anchored else None,
@@ -130,6 +122,25 @@ class DualForm:
             equations=self.labels.equations,
             extents=self.graph.extents,
         )
+
+    def _carries(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> list[Carry]:
+        """What passes from block to block; `build` drops what nothing reads."""
+        weights = self.graph.weights
+        carries = [Carry(w.tensor("memory"), self.states[w.name], self._written(w)) for w in weights]
+        carries += self._sums()
+        if self.keeps:
+            carries += [Carry(w.tensor("previous"), previous[w.name], points[w.name]) for w in weights]
+        return carries
+
+    def _captures(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> tuple[Capture, ...]:
+        """What the state keeps of a block that is still open: M*, and the one before for halo rows."""
+        found = []
+        for weight in self.graph.weights if self.anchored else ():
+            found.append(Capture(weight.tensor("anchor"), points[weight.name], weight.tensor("memory")))
+        for weight in self.graph.weights if self.keeps else ():
+            name = weight.tensor("previous")
+            found.append(Capture(name, previous[weight.name], name))
+        return tuple(found)
 
     def _factors(self, weight: Weight) -> dict[str, list[Outer]]:
         """The gradient's factors of one weight by source."""
@@ -163,7 +174,7 @@ class DualForm:
     def _written(self, weight: Weight) -> Node:
         """W' = a_C W - b_C S - (p_C u)^T E (+ (1 - a_C) W_0)."""
         rows, state = self.rows[weight.name], self.states[weight.name]
-        origin = self._leaf("origin", weight) if self.rule.retention.toward == "initial" else None
+        origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
         if weight.name in self.maps:
             result = self.maps[weight.name].written(state, origin)
         else:
@@ -232,7 +243,7 @@ class DualForm:
         return result
 
     def _read_map(self, weight: Weight, value: Node) -> Node:
-        origin = self._leaf("origin", weight) if self.rule.retention.toward == "initial" else None
+        origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
         memory = self.maps[weight.name].at_reads(self.states[weight.name], origin, self.rule.read.at == "pre")
         return build.dot(value, memory, weight.axes[0])
 
@@ -249,7 +260,7 @@ class DualForm:
             (-1, build.mul(lost, through(self.speeds[weight.name]))),
         ]
         if self.rule.retention.toward == "initial":
-            terms.append((1, build.mul(one_minus(kept), through(self._leaf("origin", weight)))))
+            terms.append((1, build.mul(one_minus(kept), through(self.leaf("origin", weight)))))
         for source in self.sources:
             for pair in self.pairs[source][weight.name]:
                 attention = self._attention(weight, value, pair.rows, weights[source], source)

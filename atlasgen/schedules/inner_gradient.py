@@ -102,7 +102,9 @@ class InnerGradient:
         """E = dl/dpred for the rows of one segment."""
         terms = zip(self.forms, self.rule.loss, strict=True)
         total = [self._error(form, term.target, source, pred) for form, term in terms]
-        return self.labels.give(build.add(*total), f"errors{suffix(source)}", "E = dl/dpred at the block's M*")
+        return self.labels.give(
+            build.add(*total), f"errors{suffix(source)}", "E = dl/dpred at the block's M*"
+        )
 
     def _error(self, form: ErrorForm, target: str, source: str, pred: Node) -> Node:
         segment = SEGMENTS[source]

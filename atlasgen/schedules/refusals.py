@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 from atlasgen.spec.rule import MemoryRule
 
-LINEAR_MAP = "the dual form holds a linear map"
 LINEAR_UPDATE = "the update must be linear in the gradient"
 
 
@@ -19,6 +18,8 @@ class Refusal(NamedTuple):
     reason: str
     nearest: str
 
+
+NO_SCALE = 'row_scale = "none"'
 
 Case = tuple[bool, str, object, str, str]  # whether it applies, then the refusal
 
@@ -83,7 +84,8 @@ def _retention(rule: MemoryRule) -> Iterator[Case]:
     reason = "the dual form takes errors at the memory of the last border, before any decay"
     yield order == "decay_first", "retention.order", order, reason, 'order = "error_first"'
     reason = "a projection after each token leaves the linear recursion"
-    yield project != "none", "retention.project", project, reason, 'project = "none"'
+    served = project == "none" or project == "row_norm" and rule.block.write == "block"
+    yield not served, "retention.project", project, reason, 'project = "none"'
 
 
 def _read(rule: MemoryRule) -> Iterator[Case]:
@@ -103,9 +105,38 @@ def _window(rule: MemoryRule) -> Iterator[Case]:
 
 
 def _block(rule: MemoryRule) -> Iterator[Case]:
-    block = rule.block
-    yield block.write != "token", "block.write", block.write, LINEAR_MAP, 'write = "token"'
-    momentum = block.momentum
-    yield momentum != "token", "block.momentum", momentum, LINEAR_MAP, 'momentum = "token"'
-    scale = block.row_scale
-    yield scale != "none", "block.row_scale", scale, LINEAR_MAP, 'row_scale = "none"'
+    block, retention, optimizer, read = rule.block, rule.retention, rule.optimizer, rule.read
+    scaled, written = block.row_scale != "none", block.write == "block"
+    maps = [*optimizer.transform, *(t for entry in rule.weights for t in entry.transform or ())]
+    reason = "a row factor scales the open block's update, which nothing decays"
+    own = any(entry.retention is not None for entry in rule.weights)
+    yield (
+        scaled and (retention.alpha.kind != "none" or own),
+        "block.row_scale",
+        block.row_scale,
+        reason,
+        NO_SCALE,
+    )
+    reason = "a row factor scales a sum of gradients"
+    yield scaled and bool(maps), "block.row_scale", block.row_scale, reason, NO_SCALE
+    reason = "one update per block has no rows to scale"
+    yield scaled and written, "block.row_scale", block.row_scale, reason, NO_SCALE
+    reason = "the factor of the token before may lie in an earlier call"
+    yield scaled and read.at == "pre", "read.at", read.at, reason, 'read = "post"'
+    held = scaled or written
+    reason = "a sum that is held until its block is full has no value at each token"
+    yield (
+        held and read.normaliser != "none",
+        "read.normaliser",
+        read.normaliser,
+        reason,
+        'normaliser = "none"',
+    )
+    skips = block.partial == "skip" and not written
+    reason = "tokens write one by one"
+    yield skips, "block.partial", "skip", reason, 'partial = "update", or write = "block"'
+    for entry in maps:
+        reason = "a map at borders needs one update per block"
+        yield entry.at == "block" and not written, "optimizer.transform.at", "block", reason, 'at = "token"'
+        reason = "one update per block has one map"
+        yield entry.at == "token" and written, "optimizer.transform.at", "token", reason, 'at = "block"'

@@ -9,6 +9,7 @@ from atlasgen.errors import CompileError
 from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.schedules.dual import DualForm
+from atlasgen.schedules.held import HeldForm, is_held
 from atlasgen.schedules.refusals import refusals
 from atlasgen.spec.rule import MemoryRule
 
@@ -76,5 +77,5 @@ def schedule(rule: MemoryRule) -> Scheduled:
     """
     for field, value, reason, nearest in refusals(rule):
         raise CompileError(field, value, reason, nearest, rule=rule.name)
-    forward = DualForm(rule).build()
+    forward = (HeldForm(rule) if is_held(rule) else DualForm(rule)).build()
     return Scheduled(rule, "dual", forward, differentiate(forward))

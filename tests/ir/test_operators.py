@@ -106,8 +106,27 @@ CASES: dict[str, Node] = {
     "when_start first": Node("when_start", (memory,), memory.dims, first=True),
     "when_start rest": Node("when_start", (memory,), memory.dims, first=False),
 }
-if hasattr(build, "rename"):
-    CASES["rename"] = build.rename(x, {"s": "r"})
+CASES["rename"] = build.rename(x, {"s": "r"})
+
+# Matrices of each row, and polynomial features of degrees 0, 1 and 2: 1 + 5 + 15 of five entries.
+matrices, features = token("matrices", "rKV"), token("features", "rF")
+TRIPLES = ((3.4445, -4.7750, 2.0315), (1.5, -0.5, 0.0))
+degrees = (build.const(1.0), build.leaf("coefficient", "", kind="token", segment="block"), build.const(0.5))
+phi = build.polynomial(a, degrees, (0, 1, 2), "symmetric")
+CASES |= {
+    "contract": build.contract(build.mul(matrix, x), build.mul(matrix, y), "rs"),
+    "contract rows": build.contract(matrices, build.mul(a, token("e2", "rV")), "KV"),
+    "dot matrices of rows": build.dot(a, matrices, "K"),
+    "dot to matrices of rows": build.dot(build.mul(matrix, x), y, "s"),
+    "newton_schulz": build.newton_schulz(matrices, "K", "V", TRIPLES, False),
+    "newton_schulz one matrix": build.newton_schulz(memory, "K", "V", TRIPLES, False),
+    "polynomial": phi,
+}
+ONCE = {
+    "newton_schulz_gradient": OPERATORS["newton_schulz"].derivative(CASES["newton_schulz"], matrices, 0),
+    "polynomial_gradient": OPERATORS["polynomial"].derivative(phi, features, 0),
+    "degree_sum": Node("degree_sum", (a, features), ("r",), index=1, degrees=(0, 1, 2), basis="symmetric"),
+}  # gradients that nothing differentiates again
 
 each_case = pytest.mark.parametrize("name", CASES)
 
@@ -115,6 +134,8 @@ each_case = pytest.mark.parametrize("name", CASES)
 def arrays_for(name: str) -> dict[str, torch.Tensor]:
     """Random arrays; log decays are negative, and what resumes has one block."""
     arrays = arrays_of([CASES[name]], seed=len(name))
+    if "polynomial" in name:
+        arrays["coefficient"] = arrays["coefficient"].abs() + 0.5
     if "decay" in name:
         arrays = {key: -0.1 - value.abs() for key, value in arrays.items()}
     return arrays
@@ -135,7 +156,7 @@ def test_every_operator_has_every_rule():
 
 
 def test_every_operator_has_a_case():
-    used = {node.op for root_ in CASES.values() for node in walk([root_])}
+    used = {node.op for root_ in (*CASES.values(), *ONCE.values()) for node in walk([root_])}
     assert used | {"leaf", "const"} >= set(OPERATORS)
 
 
@@ -158,6 +179,14 @@ def test_flops_are_counted(name):
 @each_case
 def test_derivative(name):
     check_derivatives(CASES[name], arrays_for(name))
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_a_gradient_of_the_inner_map_is_not_differentiated_again(name):
+    """What the outer derivative makes is its end: the text runs, and asking for more says so."""
+    value_of(ONCE[name], arrays_of([ONCE[name]], positive=True))
+    with pytest.raises(NotImplementedError, match="once"):
+        OPERATORS[name].derivative(ONCE[name], features, 0)
 
 
 def test_a_reset_has_a_zero_gradient_and_spoils_no_other():

@@ -37,6 +37,9 @@ class Polynomial(Operator):
     def flops(self, node: Node, extent: dict[str, int]) -> int:
         return size(node.dims, extent) * (max(node["degrees"]) + 1)
 
+    def keeps_zero(self, node: Node, dim: str) -> bool:
+        return False  # degree 0 is one everywhere, degree 1 has a slope at zero
+
 
 class PolynomialGradient(Operator):
     """The gradient of x from x, the coefficients and the gradient of phi(x)."""
@@ -56,6 +59,9 @@ class PolynomialGradient(Operator):
     def flops(self, node: Node, extent: dict[str, int]) -> int:
         degree = max(node["degrees"])
         return size(node.args[-1].dims, extent) * degree * (degree + 1)
+
+    def keeps_zero(self, node: Node, dim: str) -> bool:
+        return False  # degree 0 is one everywhere, degree 1 has a slope at zero
 
 
 class DegreeSum(Operator):
