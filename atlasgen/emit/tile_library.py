@@ -24,6 +24,19 @@ def inverse_root(x):
 
 
 @triton.jit
+def gelu(x):
+    """x times the normal distribution function."""
+    return x * (0.5 + 0.5 * tl.erf(x * 0.7071067811865476))
+
+
+@triton.jit
+def gelu_slope(x):
+    """The derivative of gelu."""
+    density = 0.3989422804014327 * tl.exp(-0.5 * x * x)
+    return 0.5 + 0.5 * tl.erf(x * 0.7071067811865476) + x * density
+
+
+@triton.jit
 def softplus(x):
     return tl.maximum(x, 0.0) + tl.log(1.0 + tl.exp(-tl.abs(x)))
 

@@ -63,7 +63,11 @@ class _TensorPrinter(StrPrinter):
         return self.functions["pow"].format(self._print(expr.base), self._print(exponent))
 
     def _print_Mul(self, expr: sympy.Mul) -> str:
-        coefficient, rest = expr.as_coeff_Mul()
+        numbers, rest = expr.as_independent(*expr.free_symbols, as_Add=False)
+        if rest.is_Mul and rest.as_coeff_Mul()[0] != 1:
+            coefficient, rest = rest.as_coeff_Mul()
+            numbers *= coefficient
+        coefficient = numbers if numbers.is_Rational else sympy.Float(float(numbers))
         factors = [self.parenthesize(f, PRECEDENCE["Mul"]) for f in sympy.Mul.make_args(rest)]
         text = " * ".join(factors)
         if coefficient == 1:
@@ -129,6 +133,8 @@ class TorchPrinter(_TensorPrinter):
         "power": "blocks.power({}, {})",
         "signed_power": "blocks.signed_power({}, {})",
         "softplus": "torch.nn.functional.softplus({})",
+        "gelu": "torch.nn.functional.gelu({})",
+        "gelu_slope": "blocks.gelu_slope({})",
         "logcosh": "blocks.logcosh({})",
         "maximum": "blocks.maximum({}, {})",
         "minimum": "blocks.minimum({}, {})",
@@ -159,6 +165,8 @@ class TritonPrinter(_TensorPrinter):
         "power": "power({}, {})",
         "signed_power": "signed_power({}, {})",
         "softplus": "softplus({})",
+        "gelu": "gelu({})",
+        "gelu_slope": "gelu_slope({})",
         "logcosh": "logcosh({})",
         "maximum": "tl.maximum({}, {})",
         "minimum": "tl.minimum({}, {})",

@@ -92,6 +92,12 @@ def signed_power(x: Tensor, exponent: float) -> Tensor:
     return torch.sign(x) * power(x, exponent)
 
 
+def gelu_slope(x: Tensor) -> Tensor:
+    """The derivative of gelu."""
+    one = torch.ones((), dtype=x.dtype, device=x.device)
+    return torch.ops.aten.gelu_backward(one.expand_as(x), x)
+
+
 def logcosh(x: Tensor) -> Tensor:
     """log(cosh(x)) without overflow."""
     magnitude = torch.abs(x)

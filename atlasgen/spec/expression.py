@@ -104,6 +104,44 @@ class logcosh(sympy.Function):  # noqa: N801
         return sympy.log(sympy.cosh(self.args[0]))._eval_evalf(prec)
 
 
+class gelu(sympy.Function):  # noqa: N801
+    """x (1 + erf(x / sqrt(2))) / 2, kept whole: backends have it as one function."""
+
+    nargs = 1
+    is_real = True
+
+    @classmethod
+    def eval(cls, x: sympy.Expr) -> sympy.Expr | None:
+        return sympy.S.Zero if x.is_zero else None
+
+    def fdiff(self, argindex: int = 1) -> sympy.Expr:
+        return gelu_slope(self.args[0])
+
+    def _eval_evalf(self, prec: int) -> sympy.Expr:
+        x = self.args[0]
+        return (x * (1 + sympy.erf(x / sympy.sqrt(2))) / 2)._eval_evalf(prec)
+
+
+class gelu_slope(sympy.Function):  # noqa: N801
+    """The derivative of gelu: its own is (2 - x^2) times the normal density."""
+
+    nargs = 1
+    is_real = True
+
+    @classmethod
+    def eval(cls, x: sympy.Expr) -> sympy.Expr | None:
+        return sympy.S.Half if x.is_zero else None
+
+    def fdiff(self, argindex: int = 1) -> sympy.Expr:
+        x = self.args[0]
+        return (2 - x**2) * sympy.exp(-(x**2) / 2) / sympy.sqrt(2 * sympy.pi)
+
+    def _eval_evalf(self, prec: int) -> sympy.Expr:
+        x = self.args[0]
+        density = sympy.exp(-(x**2) / 2) / sympy.sqrt(2 * sympy.pi)
+        return ((1 + sympy.erf(x / sympy.sqrt(2))) / 2 + x * density)._eval_evalf(prec)
+
+
 def _sympy_log(argument: sympy.Expr) -> sympy.Expr:
     if isinstance(argument, sympy.cosh):
         return logcosh(argument.args[0])
@@ -125,7 +163,7 @@ SYMPY_FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sigmoid": sigmoid,
     "relu": lambda x: sympy.Max(x, 0),
     "silu": lambda x: x * sigmoid(x),
-    "gelu": lambda x: x * (1 + sympy.erf(x / sympy.sqrt(2))) / 2,
+    "gelu": gelu,
     "softplus": softplus,
     "abs": sympy.Abs,
     "sign": sympy.sign,

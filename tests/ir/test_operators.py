@@ -15,7 +15,7 @@ from atlasgen.ir.node import Node, walk
 from atlasgen.ir.operators import OPERATORS, Operator
 from atlasgen.ir.printing import TorchPrinter, TritonPrinter
 from atlasgen.ir.scalar import inverse_root, placeholder, power, root, signed_power
-from atlasgen.spec.expression import logcosh, sigmoid, softplus
+from atlasgen.spec.expression import gelu, gelu_slope, logcosh, sigmoid, softplus
 from tests.ir.evaluate import (
     BATCH,
     EXTENT,
@@ -47,6 +47,8 @@ FUNCTIONS: dict[str, sympy.Expr] = {
     "inverse_root": x1 * inverse_root(1 + x0**2),
     "sigmoid": sigmoid(x0),
     "softplus": softplus(x0),
+    "gelu": gelu(x0),
+    "gelu_slope": gelu_slope(x0),
     "logcosh": logcosh(x0),
     "power": power(x0, sympy.Rational(5, 2)),
     "signed_power": signed_power(x0, sympy.Rational(3, 2)),
