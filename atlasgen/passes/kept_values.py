@@ -9,7 +9,7 @@ from __future__ import annotations
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram
 
-EXPENSIVE = ("dot", "decay", "softmax")
+EXPENSIVE = ("dot", "decay", "softmax", "contract", "newton_schulz", "polynomial")
 COMPLETE = ("token", "carry")
 
 
@@ -33,7 +33,7 @@ def kept_values(backward: BackwardProgram) -> dict[Node, str]:
 
 
 def _is_expensive(node: Node) -> bool:
-    return node.op in EXPENSIVE and len(node.dims) == 2
+    return node.op in EXPENSIVE and len(node.dims) >= 2
 
 
 def _is_complete(node: Node) -> bool:

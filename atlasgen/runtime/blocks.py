@@ -263,6 +263,8 @@ def add_product(base: Tensor, left: Tensor, right: Tensor, sign: int) -> Tensor:
 
 def stack(values: Sequence[Tensor], like: Tensor) -> Tensor:
     """[B * H, ...] per block -> [B, H, N, ...]; no block gives an empty axis."""
+    if len(values) == 1:
+        return values[0].unflatten(0, like.shape[:2]).unsqueeze(2)
     if values:
         return torch.stack(list(values), 1).unflatten(0, like.shape[:2])
     return like.new_zeros(*like.shape[:2], 0, *like.shape[2:])

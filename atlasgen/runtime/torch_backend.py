@@ -15,19 +15,20 @@ from atlasgen.errors import CompileError
 from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.node import ROWS, Node, walk
 from atlasgen.ir.operators.base import size
-from atlasgen.ir.program import BackwardProgram, BlockProgram, Capture
+from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.passes.factor_masks import factor_masks
 from atlasgen.passes.kept_values import kept_values
 from atlasgen.passes.merge_sources import merge_sources
 from atlasgen.passes.tidy_products import tidy_backward, tidy_forward
 from atlasgen.runtime.executable import SavedShapes
 from atlasgen.runtime.rows import block_count
-from atlasgen.runtime.torch_call import Call, source_rows
+from atlasgen.runtime.torch_call import Call, Span, source_rows
 from atlasgen.schedules.serve import Scheduled, schedule
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.spec.shapes import extent
 
 LARGEST_BLOCK = 8192  # rows: their [rows, rows] weights take 256 MiB a head
+DEEP_SPACING = 4  # blocks between checkpoints of a deep memory
 EVEN = 16  # products with 80 columns take three quarters of the time of those with 79
 
 
@@ -65,9 +66,13 @@ def program_source(scheduled: Scheduled) -> str:
 
 
 class TorchProgram:
-    """Executable of one rule on any device, in the inputs' precision (at least float32)."""
+    """Executable of one rule on any device, in the inputs' precision (at least float32).
 
-    def __init__(self, rule: MemoryRule) -> None:
+    checkpoint_every: n keeps for the backward the state before every n-th block and nothing else; n blocks
+    at a time are computed again. None keeps every block's state and what costs a product.
+    """
+
+    def __init__(self, rule: MemoryRule, checkpoint_every: int | None = None) -> None:
         self.rule = rule
         self.scheduled = schedule(rule)
         if self.scheduled.chunk > LARGEST_BLOCK:
@@ -93,10 +98,9 @@ class TorchProgram:
             if part.leaf.get("segment") == "block" and part.leaf.dims == part.node.dims
         )
         rows = {node.dims for node in self.program.nodes() if ROWS & set(node.dims)}
-        matrices = {dims for dims in rows if len(dims) == 3}
-        self.rows_only = not matrices
-        self._wide = matrices or {dims for dims in rows if len(dims) == 2 and not set(dims) <= ROWS | {"h"}}
-        self._wide = self._wide if self.program.extents or matrices else {("r", "K"), ("r", "V")}
+        self._wide = {dims for dims in rows if len(dims) == 2 and not set(dims) <= ROWS | {"h"}}
+        self._wide = self._wide if self.program.extents else {("r", "K"), ("r", "V")}
+        self.checkpoint_every = checkpoint_every or _checkpoints(self.program)
         self.inputs = self.scheduled.inputs
         self.windowed = self.scheduled.windowed
         self.outputs = self.scheduled.outputs
@@ -108,21 +112,39 @@ class TorchProgram:
         """Outputs (y in v's dtype, float32 states) and what `backward` needs (if `save`)."""
         call = Call(self, tensors)
         arrays = call.arrays(self.leaves)
-        initial = call.initial()
         names = {carry.name: carry.name for carry in self.program.carries}
-        result = call.in_spans(self._functions["forward"], arrays, initial, names, False, ("y",))
+        states: dict[str, list[Tensor]] = {name: [] for name in names}
+        captured = {capture.name: _Captured(call) for capture in self.program.captures}
+
+        def before(span: Span, carried: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+            for name, state in carried.items():
+                states[name].append(state)
+            return {}
+
+        def after(span: Span, result: dict[str, Any]) -> None:
+            for name, picked in captured.items():
+                picked.pick(span, result.pop(f"{name}_value"))
+            if self.checkpoint_every is not None:
+                for name in (*self.programs.kept.values(), *(f"{carry}_blocks" for carry in names)):
+                    del result[name]
+
+        function = self._functions["forward"]
+        result = call.in_spans(function, arrays, call.initial(), names, ("y",), before, after)
         rows, outputs = call.rows, {}
         y = result["y"].movedim(1, 3).flatten(1, 2) if rows.count else call.empty_rows()
         outputs["y"] = rows.mask_tail(call.take_rows(y)).to(call.v.dtype).contiguous()
         for carry in self.program.carries:
             outputs[carry.name] = call.state(result[carry.name])
         for capture in self.program.captures:
-            outputs[capture.name] = call.state(self._captured(capture, result, call))
-        saved = {}
-        if save:
-            saved = {f"{c.name}_blocks": result[f"{c.name}_blocks"] for c in self.program.carries}
-            saved |= {name: result[name] for name in self.programs.kept.values()}
-        return outputs, saved
+            outputs[capture.name] = call.state(captured[capture.name].value(result[capture.carry]))
+        return outputs, self._saved(states, result) if save else {}
+
+    def _saved(self, states: Mapping[str, list[Tensor]], result: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """What `backward` needs: states at the start of spans, or of every block with the kept values."""
+        if self.checkpoint_every is not None:
+            return {f"{name}_blocks": torch.stack(some, 2) for name, some in states.items()}
+        saved = {f"{carry.name}_blocks": result[f"{carry.name}_blocks"] for carry in self.program.carries}
+        return saved | {name: result[name] for name in self.programs.kept.values()}
 
     def backward(
         self,
@@ -134,27 +156,58 @@ class TorchProgram:
         call = Call(self, tensors)
         backward, wanted = self.programs.backward, self.backward_leaves
         arrays = call.arrays(wanted)
-        arrays |= {name: saved[name] for name in self.backward_kept}
-        for carry in self.program.carries:
-            if carry.leaf in wanted:
-                arrays[carry.name] = saved[f"{carry.name}_blocks"]
+        again = self._computed_again(call, saved, wanted) if self.checkpoint_every is not None else None
+        if again is None:
+            arrays |= {name: saved[name] for name in self.backward_kept}
+            for carry in self.program.carries:
+                if carry.leaf in wanted:
+                    arrays[carry.name] = saved[f"{carry.name}_blocks"]
         if any(leaf["name"] == "d_y" for leaf in wanted):
             arrays["d_y"] = call.gradient_rows(gradients.get("y"))
         incoming = self._incoming(gradients, call, arrays, wanted)
         names = {carry.leaf["name"]: carry.name for carry in backward.carries}
-        result = call.in_spans(self._functions["backward"], arrays, incoming, names, True, self._block_parts)
+        unused = [f"{name}_blocks" for name in names]
+
+        def after(span: Span, result: dict[str, Any]) -> None:
+            for name in unused:
+                result.pop(name, None)
+
+        function, parts = self._functions["backward"], self._block_parts
+        result = call.in_spans(function, arrays, incoming, names, parts, again, after, reverse=True)
         return call.collect(backward, result)
 
+    def _computed_again(
+        self, call: Call, saved: Mapping[str, Tensor], wanted: Sequence[Node]
+    ) -> Callable[[Span, Mapping[str, Tensor]], Mapping[str, Any]]:
+        """A function that gives the forward values of a span of blocks from the state at its start."""
+        arrays, every = call.arrays(self.leaves), self.checkpoint_every
+        assert every is not None
+
+        def values(span: Span, carried: Mapping[str, Tensor]) -> Mapping[str, Any]:
+            first = span[0] // every
+            states = {
+                carry.name: saved[f"{carry.name}_blocks"][:, :, first] for carry in self.program.carries
+            }
+            states = {name: state.to(call.dtype) for name, state in states.items()}
+            part = call.part(arrays, span)
+            result = self._functions["forward"](**call.frame_of(span), **part, **states)
+            found = {name: result[name] for name in self.backward_kept}
+            read = [carry.name for carry in self.program.carries if carry.leaf in wanted]
+            return found | {name: result[f"{name}_blocks"] for name in read}
+
+        return values
+
     def saved_shapes(self, sizes: dict[str, int]) -> SavedShapes:
-        """Each carry at the start of each block, then the kept values."""
+        """Each carry at the start of each block, then the kept values; or carries at checkpoints alone."""
         aligned = bool(sizes["resume"]) and self.program.block is not None
         count = block_count(sizes["T"], self.chunk, aligned)
+        every = self.checkpoint_every
+        states = count if every is None else (count + every - 1) // every
         table: SavedShapes = {}
         for carry in self.program.carries:
             own = tuple(self._extent(dim, sizes) for dim in carry.leaf.dims)
-            shape = (sizes["B"], sizes["H"], count, *own)
-            table[f"{carry.name}_blocks"] = (shape, torch.float32)
-        for node, name in self.programs.kept.items():
+            table[f"{carry.name}_blocks"] = ((sizes["B"], sizes["H"], states, *own), torch.float32)
+        for node, name in self.programs.kept.items() if every is None else ():
             shape = (sizes["B"], sizes["H"], count, *(self._extent(dim, sizes) for dim in node.dims))
             table[name] = (shape, torch.float32)
         return table
@@ -176,16 +229,7 @@ class TorchProgram:
         """
         return sum(size(dims, {dim: self._extent(dim, sizes) for dim in dims}) for dims in self._wide)
 
-    # -- captures ------------------------------------------------------------------------------------
-    def _captured(self, capture: Capture, result: dict[str, Tensor], call: Call) -> Tensor:
-        """The captured value of each sequence's open block."""
-        value, final = result[f"{capture.name}_value"], result[capture.carry]
-        picked = []
-        for index, block in enumerate(call.rows.open_block.tolist()):
-            inside = block < call.rows.count
-            picked.append(value[index, :, block] if inside else final[index])
-        return torch.stack(picked) if picked else final
-
+    # -- gradients that enter -----------------------------------------------------------------------
     def _incoming(
         self,
         gradients: Mapping[str, Tensor | None],
@@ -222,6 +266,33 @@ class TorchProgram:
         return {named[name]: value for name, value in incoming.items()}
 
 
+class _Captured:
+    """The value of each sequence's open block, picked from spans as they are computed."""
+
+    def __init__(self, call: Call) -> None:
+        self.open = call.rows.open_block.tolist()
+        self.picked: dict[int, Tensor] = {}
+
+    def pick(self, span: Span, value: Tensor) -> None:
+        """Take what lies in the span from the values [B, H, n, ...] of its blocks."""
+        for index, block in enumerate(self.open):
+            if span[0] <= block < span[1]:
+                self.picked[index] = value[index, :, block - span[0]]
+
+    def value(self, final: Tensor) -> Tensor:
+        """[B, H, ...]: what was picked; the final carry where no block is open."""
+        rows = [self.picked.get(index, final[index]) for index in range(len(self.open))]
+        return torch.stack(rows) if rows else final
+
+
+def _checkpoints(program: BlockProgram) -> int | None:
+    """How far checkpoints lie apart by default: states of deep memories are large, and matrices per token
+    larger still; a matrix memory keeps what it has computed."""
+    if any(len(node.dims) > 2 for node in program.nodes()):
+        return 1
+    return DEEP_SPACING if program.extents else None
+
+
 @lru_cache(maxsize=256)
 def _compiled(rule: MemoryRule) -> tuple[TorchPrograms, dict[str, Callable[..., dict[str, Tensor]]]]:
     """The programs and their emitted functions, compiled under a file name that tracebacks show."""
@@ -233,7 +304,7 @@ def _compiled(rule: MemoryRule) -> tuple[TorchPrograms, dict[str, Callable[..., 
 
 
 def make_executable(rule: MemoryRule) -> TorchProgram:
-    """The torch executable of a rule.
+    """The torch executable of a rule, checkpoints at their default distance.
 
     Raises CompileError where no schedule serves the rule.
     """

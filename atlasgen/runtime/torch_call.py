@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 CACHED_BYTES = 1 << 21  # of rows and matrices per span of blocks
 LEAST_SPAN = 8  # blocks
 ROW_TENSORS = ("q", "k", "v")
+Span = tuple[int, int]  # the first block and the one after the last
 
 
 class Call:
@@ -74,48 +75,74 @@ class Call:
         arrays: Mapping[str, Any],
         carried: Mapping[str, Tensor],
         names: Mapping[str, str],
-        reverse: bool,
         by_rows: Collection[str],
+        before: Callable[[Span, Mapping[str, Tensor]], Mapping[str, Any]] | None = None,
+        after: Callable[[Span, dict[str, Any]], None] | None = None,
+        reverse: bool = False,
     ) -> dict[str, Any]:
         """An emitted function over spans of blocks that fit the cache, the carries passed between them.
 
         names: the argument of each carry -> the result that is its value after the span. by_rows: results
-        [B, H, N, C, ...] that become rows of a sequence.
+        [B, H, N, C, ...] that become rows of a sequence. before(span, carries): further arrays of a span.
+        after(span, results): may take results that are not to be collected for all blocks.
         """
         spans = self._spans()
-        if len(spans) == 1:
-            return function(**self.frame, **arrays, **carried)
-        count, collected = self.rows.count, dict[str, Any]()
-        for first, last in reversed(spans) if reverse else spans:
-            frame = {**self.frame, "count": last - first, "resumed": self.resumed and first == 0}
-            part = {
-                name: array[:, :, first:last]
-                if isinstance(array, Tensor) and array.ndim > 2 and array.shape[2] == count
-                else array
-                for name, array in arrays.items()
-            }
-            result = function(**frame, **part, **carried)
+        collected = dict[str, Any]()
+        for span in reversed(spans) if reverse else spans:
+            part = self.part(arrays, span)
+            if before is not None:
+                part |= before(span, carried)
+            result = function(**self.frame_of(span), **part, **carried)
             carried = {argument: result[name] for argument, name in names.items()}
-            for name, value in result.items():
-                if name in names.values():
-                    collected[name] = value
-                elif name.startswith("sum_"):
-                    collected[name] = collected.get(name, 0.0) + value
-                elif not isinstance(value, Tensor) or value.shape[2] != last - first:
-                    collected[name] = value  # no block changes it
-                else:
-                    if name not in collected:
-                        collected[name] = _whole(value, count, name in by_rows)
-                    collected[name][:, :, first:last] = value
+            if after is not None:
+                after(span, result)
+            if len(spans) == 1:
+                return result
+            self._collect(collected, result, span, names, by_rows)
         return collected
 
-    def _spans(self) -> list[tuple[int, int]]:
-        """Ranges of blocks whose widest values take about CACHED_BYTES."""
-        entries = self.owner.block_entries(self.sizes)
-        size = self.batch * self.heads * entries * self.dtype.itemsize
-        count = self.rows.count
-        least = LEAST_SPAN if self.owner.rows_only else 1
-        length = max(least, CACHED_BYTES // max(1, size))
+    def frame_of(self, span: Span) -> dict[str, Any]:
+        """What an emitted function is told about the blocks of a span."""
+        return {**self.frame, "count": span[1] - span[0], "resumed": self.resumed and span[0] == 0}
+
+    def part(self, arrays: Mapping[str, Any], span: Span) -> dict[str, Any]:
+        """The arrays of the blocks of a span."""
+        return {
+            name: array[:, :, span[0] : span[1]]
+            if isinstance(array, Tensor) and array.ndim > 2 and array.shape[2] == self.rows.count
+            else array
+            for name, array in arrays.items()
+        }
+
+    def _collect(
+        self,
+        collected: dict[str, Any],
+        result: Mapping[str, Any],
+        span: Span,
+        names: Mapping[str, str],
+        by_rows: Collection[str],
+    ) -> None:
+        """Add a span's results to those of all blocks."""
+        first, last = span
+        for name, value in result.items():
+            if name in names.values():
+                collected[name] = value
+            elif name.startswith("sum_"):
+                collected[name] = collected.get(name, 0.0) + value
+            elif not isinstance(value, Tensor) or value.shape[2] != last - first:
+                collected[name] = value  # no block changes it
+            else:
+                if name not in collected:
+                    collected[name] = _whole(value, self.rows.count, name in by_rows)
+                collected[name][:, :, first:last] = value
+
+    def _spans(self) -> list[Span]:
+        """Ranges of blocks whose widest values take about CACHED_BYTES, or that a checkpoint covers."""
+        count, length = self.rows.count, self.owner.checkpoint_every
+        if length is None:
+            entries = self.owner.block_entries(self.sizes)
+            size = self.batch * self.heads * entries * self.dtype.itemsize
+            length = max(LEAST_SPAN, CACHED_BYTES // max(1, size))
         return [(first, min(first + length, count)) for first in range(0, count, length)] or [(0, 0)]
 
     def state_shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:

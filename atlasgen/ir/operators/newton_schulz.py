@@ -37,7 +37,7 @@ class NewtonSchulz(Operator):
 
     def flops(self, node: Node, extent: dict[str, int]) -> int:
         wide, square = _products(node, extent)
-        return len(node["coefficients"]) * (2 * wide + square)
+        return 2 * wide + (4 * len(node["coefficients"]) - 3) * square
 
 
 class NewtonSchulzGradient(Operator):
@@ -56,4 +56,4 @@ class NewtonSchulzGradient(Operator):
 
     def flops(self, node: Node, extent: dict[str, int]) -> int:
         wide, square = _products(node, extent)
-        return len(node["coefficients"]) * (5 * wide + 3 * square)
+        return 4 * wide + (12 * len(node["coefficients"]) - 10) * square
