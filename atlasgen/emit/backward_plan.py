@@ -93,7 +93,8 @@ class BackwardPlanner:
             stores.append(Store(f"d_{part.tensor}", node, part.leaf.dims, place, False, part.tensor, weight))
         known, phases = dict(loaded), []
         for stage in cuts.stages["state_gradients"]:
-            phases.append(Phase(cuts.row_stores(stage, known), dict(known)))
+            before = dict(known)
+            phases += [Phase((store,), before) for store in cuts.row_stores(stage, known)]
             known |= stage.rows
         phases += [Phase((part,), known) for store in stores for part in _parts(store)]
         return Kernel(
