@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from atlasgen.emit.axes import WIDE
+from atlasgen.emit.axes import WIDE, hidden_axis
 from atlasgen.emit.plan import Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
-from atlasgen.ir.node import HIDDEN, Node, walk
+from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
 
 GATE_KINDS = ("token", "head", "position", "live", "exists")
@@ -83,7 +83,7 @@ class Cuts:
 
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
         self.program, self.backward, self.structure = program, backward, structure
-        self.deep = any(set(HIDDEN) & set(carry.leaf.dims) for carry in program.carries)
+        self.deep = hidden_axis(program) is not None
         own = {dim for carry in program.carries for dim in carry.leaf.dims}
         self.walk = structure.walk if structure.walk in own else None
         fused = structure.form == "fused"
