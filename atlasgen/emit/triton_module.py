@@ -188,7 +188,8 @@ class FunctionEmitter:
             write(f"part = turn % {parts}")
             write("block = blocks - 1 - step")
         elif kernel.loop == "forward":
-            self.writer.push("for block in range(0, blocks):")
+            blocks = "tl.range(0, blocks, disable_licm=True)" if kernel.streams else "range(0, blocks)"
+            self.writer.push(f"for block in {blocks}:")
         else:
             self.writer.push("for step in range(0, blocks):")
             write("block = blocks - 1 - step")

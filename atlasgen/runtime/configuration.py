@@ -54,14 +54,18 @@ DEFAULT = Configuration(Structure("split", "all", True, 4))
 _NO_LIMIT = 1 << 30
 
 
-def default_configuration(rule: MemoryRule) -> Configuration:
-    """What serves a rule without any result: a deep memory is walked along its first hidden axis."""
+def default_configuration(rule: MemoryRule, target: str | None = None) -> Configuration:
+    """What serves a rule without any result: a deep memory is walked along its first hidden axis.
+
+    target: a name of targets.toml, None for a CPU.
+    """
     axis = hidden_axis(schedule(rule).forward)
     if axis is None:
         return DEFAULT
     structure = replace(DEFAULT.structure, walk_rows=False, walk=axis)
     # Found by compiling a memory of 64-256-64 for every target.
-    return Configuration(structure, Tiles({"state": KernelTiles()}, KernelTiles(warps=8)))
+    state = KernelTiles(warps=4 if target is not None and all_targets()[target].backend == "hip" else 8)
+    return Configuration(structure, Tiles({"state": state}, KernelTiles(warps=8)))
 
 
 @lru_cache(maxsize=256)
@@ -91,7 +95,7 @@ def choose(rule: MemoryRule, device: torch.device, dtype: torch.dtype, key: int,
 def _chosen(
     rule: MemoryRule, target: str | None, shared: int, dtype: str, key: int, value: int
 ) -> Configuration:
-    default = default_configuration(rule)
+    default = default_configuration(rule, target)
     if target is None:
         return default
     for place in nearest_targets(target):
