@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from atlasgen.emit.axes import WIDE, is_anchor
 from atlasgen.emit.plan import Kernel
 from atlasgen.emit.triton_module import EmittedModule
-from atlasgen.ir.node import Node
+from atlasgen.ir.node import DIMS, Node
 from atlasgen.ir.operators import OPERATORS
 from atlasgen.runtime.launch import CallSizes, KernelTiles, Tiles, padded
 
@@ -59,7 +60,7 @@ class KernelCounter:
 
     def __init__(self, kernel: Kernel, sizes: CallSizes, tiles: KernelTiles, dtype: str) -> None:
         self.kernel, self.sizes, self.word = kernel, sizes, WORD[dtype]
-        self.walked = "V" if kernel.values == "walked" else "s" if kernel.walk_rows else None
+        self.walked = kernel.walked
         self.value_tiles = 1
         if kernel.values == "parallel":
             self.value_tiles = -(-sizes.value // min(tiles.block_v, padded(sizes.value)))
@@ -85,8 +86,8 @@ class KernelCounter:
 
     # -- loops over a walked axis --------------------------------------------------------------------
     def _contracts(self, node: Node) -> bool:
-        inside = node not in self.kernel.loaded and node.op in ("dot", "sum")
-        return self.walked is not None and inside and node["dim"] == self.walked
+        axes = (node.get("dim"), *node.get("summed", ()))
+        return self.walked is not None and node not in self.kernel.loaded and self.walked in axes
 
     def _varies(self, node: Node) -> bool:
         return self.walked is not None and self.walked in node.dims
@@ -121,7 +122,7 @@ class KernelCounter:
 
     def _extent(self, dim: str) -> int:
         sizes = self.sizes
-        table = {"K": sizes.key, "V": sizes.value, "h": sizes.halo, "c": sizes.window}
+        table = {"K": sizes.key, "V": sizes.value, "h": sizes.halo, "c": sizes.window, **dict(sizes.own)}
         return table.get(dim, sizes.rows)
 
     def _entries(self, dims: tuple[str, ...]) -> int:
@@ -159,13 +160,13 @@ class KernelCounter:
     def _leaf_bytes(self, node: Node) -> tuple[tuple, int]:
         kind = node["kind"]
         if kind in _ROW_TENSORS:
-            wide = bool({"K", "V"} & set(node.dims))
+            wide = bool(WIDE & set(node.dims))
             row = node.dims[0]
             place = row if row == "h" or row == self.walked else "row"
             return (node["name"], place, *node.dims[1:]), (self.word if wide else 4) * self._row_entries(
                 node.dims
             )
-        if kind in ("head", "position", "invariant") and node["name"] != "anchor":
+        if kind in ("head", "position", "invariant") and not is_anchor(node["name"]):
             launches = self.blocks if self.kernel.loop == "grid" else self.memories
             return (node["name"],), 4 * launches * self._entries(node.dims)
         return (node["name"], kind), 0  # carries lie in registers, masks are made, anchors resume
@@ -174,10 +175,12 @@ class KernelCounter:
         kernel, total = self.kernel, 0
         for store in kernel.stores:
             if store.place == "rows":
-                wide = bool({"K", "V"} & set(store.axes))
+                wide = bool(WIDE & set(store.axes))
                 total += (self.word if wide else 4) * self._row_entries(store.axes)
-            else:
+            elif store.place in ("halo", "blocks", "next"):
                 total += 4 * self.blocks * self._entries(store.axes)
+            elif store.place != "start":
+                total += 4 * self.memories * self._entries(store.axes)
         for carry in kernel.carries:
             if kernel.checkpoint:
                 total += 4 * self.blocks * self._entries(carry.leaf.dims)
@@ -190,7 +193,7 @@ class KernelCounter:
     # -- flops ---------------------------------------------------------------------------------------
     def _flops(self) -> tuple[int, int]:
         """(products of tiles, everything else) of one block."""
-        exact = {dim: self._extent(dim) for dim in ("r", "j", "i", "s", "h", "K", "V", "c")}
+        exact = {dim: self._extent(dim) for dim in DIMS}
         tiled = {dim: padded(extent) for dim, extent in exact.items()}
         dot = other = 0
         for node in self.nodes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from atlasgen.autotune.objective import Problem
 from atlasgen.emit.plan import Structure
 from atlasgen.runtime.configuration import emitted_module
-from atlasgen.runtime.launch import CallSizes
+from atlasgen.runtime.launch import CallSizes, own_extents
 from atlasgen.runtime.targets import find_target
 from atlasgen.schedules.serve import Scheduled, schedule
 from atlasgen.spec.rule import MemoryRule
@@ -17,8 +17,9 @@ BATCH, HEADS, TOKENS = 8, 16, 4096
 def call_sizes(scheduled: Scheduled, key: int, value: int) -> CallSizes:
     """The representative call with keys of size `key` and values of size `value`."""
     program, rows = scheduled.forward, scheduled.chunk
-    blocks = -(-TOKENS // rows)
-    return CallSizes(BATCH, TOKENS, HEADS, key, value, rows, blocks, program.halo, program.window)
+    blocks, own = -(-TOKENS // rows), own_extents(scheduled.rule, program, key, value)
+    common = (BATCH, TOKENS, HEADS, key, value, rows, blocks, program.halo, program.window)
+    return CallSizes(*common, tuple(own.items()))
 
 
 def make_problem(

@@ -62,7 +62,8 @@ def _interpreting() -> bool:
 
 def _key(rule: MemoryRule, configuration: Configuration) -> str:
     """Warps and stages do not exist for the interpreter."""
-    tiles = {name: [own.block_v, own.tile_rows] for name, own in sorted(configuration.tiles.kernels.items())}
+    every = sorted(({**configuration.tiles.kernels, "": configuration.tiles.others}).items())
+    tiles = {name: [own.block_v, own.tile_rows, own.block_hidden] for name, own in every}
     return cache_key([1, source_key(rule, configuration.structure), str(CASE), DTYPE, tiles])
 
 

@@ -9,7 +9,7 @@ import functools
 import itertools
 import tomllib
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from typing import Any
 
@@ -27,13 +27,20 @@ def space_table() -> dict[str, Any]:
     return tomllib.loads(text)
 
 
-def structures() -> list[Structure]:
-    """Every structure, the default's neighbours first."""
-    return [
+def structures(walk: str | None = None) -> list[Structure]:
+    """Every structure, the default's neighbours first.
+
+    walk: the hidden axis of a deep memory; its rows are then whole, and the split forms walk that axis.
+    """
+    every = [
         Structure(entry["form"], entry["gates"], entry["walk_rows"], pieces)
         for entry in space_table()["structure"]
         for pieces in entry["pieces"]
     ]
+    if walk is None:
+        return every
+    split = (replace(entry, walk_rows=False, walk=walk) for entry in every if entry.form == "split")
+    return list(dict.fromkeys(split))
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,9 @@ def kernel_space(kernel: EmittedKernel, sizes: CallSizes) -> KernelSpace:
         else (plain.tile_rows,),
         "warps": tuple(table["warps"]),
         "stages": tuple(table["stages"]) if loops else (plain.stages,),
+        "block_hidden": _within(table["block_hidden"], _walked_extent(kernel, sizes))
+        if kernel.kernel.walk
+        else (plain.block_hidden,),
     }
     return KernelSpace(kernel.kernel.name, axes)
 
@@ -99,7 +109,13 @@ def _has_value_tiles(kernel: EmittedKernel) -> bool:
 def _has_loop(kernel: EmittedKernel) -> bool:
     """True if there is a loop whose loads a compiler may move ahead."""
     plan = kernel.kernel
-    return plan.loop != "grid" or plan.values == "walked" or plan.walk_rows
+    loops = plan.loop != "grid" or plan.walked is not None
+    return loops and not plan.streams  # a streamed value was written by the turn before
+
+
+def _walked_extent(kernel: EmittedKernel, sizes: CallSizes) -> int:
+    """The padded length of the hidden axis that a kernel walks."""
+    return padded(dict(sizes.own)[kernel.kernel.walk or ""])
 
 
 def _within(values: list[int], most: int) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from atlasgen.ir.node import HIDDEN
+from atlasgen.ir.program import BlockProgram
 
 # Axes of features, hidden units and values, in canonical order: padded in tiles, masked in loads and stores.
 FEATURES = ("K", "F", *HIDDEN, "V")
@@ -35,6 +36,12 @@ def tile_name(dim: str) -> str:
 def is_anchor(name: str) -> bool:
     """True for the tensor of a state that a call resumes from inside a block: anchor, anchor_<weight>."""
     return name.partition("_")[0] == "anchor"
+
+
+def hidden_axis(program: BlockProgram) -> str | None:
+    """The first hidden axis of a deep memory's state, None where the memory is no deeper than a matrix."""
+    found = {dim for carry in program.carries for dim in carry.leaf.dims}
+    return next((dim for dim in HIDDEN if dim in found), None)
 
 
 LANES = tuple(name for dim in FEATURES for name in (lane_name(dim), mask_name(dim)))

@@ -6,11 +6,38 @@ from dataclasses import replace
 
 from atlasgen.emit.cuts import Cuts, is_gate_only, rows_can_walk, weight_of
 from atlasgen.emit.pieces import ERROR_GRADIENT, pieces_of
-from atlasgen.emit.plan import Kernel, Store
+from atlasgen.emit.plan import Kernel, Phase, Store
 from atlasgen.emit.row_scales import scales_inside
+from atlasgen.emit.saved_rows import EARLY
 from atlasgen.ir import build
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import Contribution
+
+PRODUCTS = 2  # of one store of the state's gradient: with more the registers do not suffice
+
+
+def _parts(store: Store) -> list[Store]:
+    """A store of a sum with many products as several, each adding to what the one before it wrote."""
+    terms = _terms(store.node)
+    if store.place != "next" or len(terms) == 1:
+        return [store]
+    products = [term for term in terms if term[1].op == "dot" or any(a.op == "dot" for a in term[1].args)]
+    rest = [term for term in terms if term not in products]
+    chunks = [products[start : start + PRODUCTS] for start in range(0, len(products), PRODUCTS)]
+    sums = [[*rest, *chunk] if index == 0 else chunk for index, chunk in enumerate(chunks or [[]])]
+    nodes = [build.add(*terms) for terms in sums] if len(sums) > 1 else [store.node]
+    return [replace(store, node=part, adds=index > 0) for index, part in enumerate(nodes)]
+
+
+def _terms(node: Node) -> list[tuple[int, Node]]:
+    """The signed terms of a sum, also of one that only some blocks pass on."""
+    if node.op == "add":
+        pairs = zip(node["signs"], node.args, strict=True)
+        return [(sign * own, term) for sign, argument in pairs for own, term in _terms(argument)]
+    if node.op == "when_start":
+        inner = _terms(node.args[0])
+        return [(sign, Node("when_start", (term,), term.dims, **dict(node.attrs))) for sign, term in inner]
+    return [(1, node)]
 
 
 class BackwardPlanner:
@@ -23,7 +50,7 @@ class BackwardPlanner:
         """The kernels of the split form, without the prologue."""
         cuts = self.cuts
         loaded = {**cuts.buffers, **cuts.carry_blocks()}
-        early = [cuts.row_kernels(kind, loaded) for kind in ("sources", "reads", "read_gradients")]
+        early = [cuts.row_kernels(kind, loaded) for kind in EARLY]
         sequential = (*early[0], *early[1], *early[2], *self._sums(), self._state_gradient(loaded))
         return (*sequential, *self._output_gradients(), *self._gate_gradients())
 
@@ -64,13 +91,20 @@ class BackwardPlanner:
             node = part.node.args[0] if place == "start" else part.node
             weight = weight_of(part.tensor)
             stores.append(Store(f"d_{part.tensor}", node, part.leaf.dims, place, False, part.tensor, weight))
+        known, phases = dict(loaded), []
+        for stage in cuts.stages["state_gradients"]:
+            before = dict(known)
+            phases += [Phase((store,), before) for store in cuts.row_stores(stage, known)]
+            known |= stage.rows
+        phases += [Phase((part,), known) for store in stores for part in _parts(store)]
         return Kernel(
             "state_gradient",
             "The gradient of the memory from the last block to the first, tile by tile.",
             "reverse",
             "whole",
-            tuple(stores),
+            tuple(store for phase in phases for store in phase.stores),
             loaded,
+            phases=tuple(phases),
             walk=cuts.walk,
             streams=cuts.backward.carries,
         )
@@ -125,7 +159,7 @@ class BackwardPlanner:
         cuts, (early, _, _) = self.cuts, self._split_gates()
         groups = pieces_of(cuts, early)
         loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
-        loaded |= cuts.saved_rows("sources", "reads", "read_gradients")
+        loaded |= cuts.saved_rows(*EARLY, "state_gradients")
         kernels = list(cuts.row_kernels("late_gradients", loaded))
         for suffix, stores in groups.items():
             nodes = scales_inside([store.node for store in stores], set(loaded), cuts.walk or "V")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from atlasgen.emit.axes import WIDE
+from atlasgen.emit.axes import WIDE, hidden_axis
 from atlasgen.emit.plan import Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
-from atlasgen.emit.saved_rows import RowStage, row_stages
-from atlasgen.ir.node import HIDDEN, Node, walk
+from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
+from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
 
 GATE_KINDS = ("token", "head", "position", "live", "exists")
@@ -83,7 +83,7 @@ class Cuts:
 
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
         self.program, self.backward, self.structure = program, backward, structure
-        self.deep = any(set(HIDDEN) & set(carry.leaf.dims) for carry in program.carries)
+        self.deep = hidden_axis(program) is not None
         own = {dim for carry in program.carries for dim in carry.leaf.dims}
         self.walk = structure.walk if structure.walk in own else None
         fused = structure.form == "fused"
@@ -96,7 +96,12 @@ class Cuts:
     def _row_stages(self) -> dict[str, list[RowStage]]:
         outputs = set(self.program.outputs.values())
         names = {**self.backward.names, **self.program.names}
-        return row_stages([*self.program.roots(), *self.backward.roots()], outputs, names)
+        stages = row_stages([*self.program.roots(), *self.backward.roots()], outputs, names)
+        early = {node for kind in EARLY for stage in stages[kind] for node in stage.rows}
+        stop = {*self.buffers, *self.carry_blocks(), *early}
+        within = set(walk(self.state_gradient_roots(), stop))
+        late = split_stages(stages["late_gradients"], within)
+        return stages | {"state_gradients": late[0], "late_gradients": late[1]}
 
     def saved_rows(self, *kinds: str) -> dict[Node, str]:
         """Buffers of the rows that kernels of these classes leave."""
@@ -107,16 +112,17 @@ class Cuts:
         """The kernels of one class of saved rows; each adds its own to `loaded`."""
         kernels = []
         for stage in self.stages.get(kind, ()):
-            nodes = list(stage.rows)
-            inside = scales_inside(nodes, set(loaded), self.walk or "V")
-            stores = tuple(
-                Store(stage.rows[node], value, node.dims, "blocks")
-                for node, value in zip(nodes, inside, strict=True)
-            )
+            stores = self.row_stores(stage, loaded)
             doc = "Rows of one block that later kernels read: " + ", ".join(stage.rows.values()) + "."
             kernels.append(Kernel(stage.name, doc, "grid", "whole", stores, dict(loaded), walk=self.walk))
             loaded |= stage.rows
         return tuple(kernels)
+
+    def row_stores(self, stage: RowStage, loaded: dict[Node, str]) -> tuple[Store, ...]:
+        """The stores of one stage of saved rows."""
+        nodes = list(stage.rows)
+        inside = zip(nodes, scales_inside(nodes, set(loaded), self.walk or "V"), strict=True)
+        return tuple(Store(stage.rows[node], value, node.dims, "blocks") for node, value in inside)
 
     def buffer_name(self, node: Node) -> str:
         """The buffer of a gate-only value."""

@@ -28,7 +28,13 @@ def pieces_of(cuts: Cuts, stores: list[Store]) -> dict[str, list[Store]]:
         groups = {"_v": ["d_v", ERROR_GRADIENT], "_q": ["d_q"], "_k": ["d_k"], "_halo": halo}
         rest = [name for name in carried if name not in weights and cuts.program.block is not None]
         groups |= {"_weights": weights, "_carried": rest}
-        stores = [*stores, *_error_gradient(cuts, stores)]
+        if cuts.walk:  # few operands each: matrices of weights, their last rows, what weighs carries
+            matrices = [name for name in weights if name not in carried]
+            last = [name for name, axes in carried.items() if axes == ("s",)]
+            rest = [name for name in carried if name not in last]
+            groups |= {"_weights": matrices, "_last": last, "_carried": rest}
+        if not cuts.walk:  # else all such rows are saved
+            stores = [*stores, *_error_gradient(cuts, stores)]
     chosen = {
         suffix: [store for store in stores if store.target in targets] for suffix, targets in groups.items()
     }

@@ -65,7 +65,7 @@ class Store:
     Places of values that stream from block to block: "next" (the neighbour's slot of a blocks buffer, or the
     final value), "capture" (a final value that the open block has), "start" (a gradient that the first block
     of a resumed call has), "sum" (a gradient that all blocks add to). tensor: the carry's name. weight:
-    stores of one weight share a loop.
+    stores of one weight share a loop. adds: to what is there, which an earlier phase wrote.
     """
 
     target: str
@@ -75,11 +75,20 @@ class Store:
     window: bool = False
     tensor: str = ""
     weight: str = ""
+    adds: bool = False
 
     @property
     def streams(self) -> bool:
         """True for a value that passes from block to block through memory."""
         return self.place in ("next", "capture", "start", "sum")
+
+
+@dataclass(frozen=True)
+class Phase:
+    """A part of a block's work in a sequential kernel: its stores, and what it reads from buffers."""
+
+    stores: tuple[Store, ...]
+    loaded: dict[Node, str]
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,8 @@ class Kernel:
     loop: "grid" (one program per block), "forward" or "reverse" (one program walks the blocks). values: how
     the axis V is covered: "none", "whole", "parallel" (one tile per program) or "walked". walk_rows: the axis
     s is walked in tiles. loaded: nodes that are read from [B*H, N, ...] buffers, by buffer name. walk: the
-    hidden axis that is walked in tiles. streams: carries that the kernel passes on through memory.
+    hidden axis that is walked in tiles. streams: carries that the kernel passes on through memory. phases:
+    its stores in the order in which a block makes them, where later ones read what earlier ones wrote.
     """
 
     name: str
@@ -103,6 +113,7 @@ class Kernel:
     checkpoint: bool = False
     captures: tuple[tuple[str, Node, str], ...] = ()
     accumulate: tuple[Contribution, ...] = ()
+    phases: tuple[Phase, ...] = ()
     walk: str | None = None
     streams: tuple[Carry, ...] = ()
 

@@ -14,7 +14,8 @@ from atlasgen.emit.axes import WIDE
 from atlasgen.ir.node import Node, walk
 
 ROWS = ("s", "h", "r")
-CLASSES = ("sources", "reads", "read_gradients", "late_gradients")
+EARLY = ("sources", "reads", "read_gradients")
+CLASSES = (*EARLY, "late_gradients")
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class RowStage:
 
 
 def row_stages(roots: list[Node], results: set[Node], names: dict[Node, str]) -> dict[str, list[RowStage]]:
-    """The stages of each class, in order.
+    """The stages of each class, in order, by depth and by axes.
 
     roots: everything that any kernel computes. results: values that are written anyway.
     """
@@ -110,7 +111,7 @@ def _classes(nodes: list[Node]) -> dict[Node, str]:
 
 
 def _stages(kind: str, nodes: list[Node], kinds: dict[Node, str], buffers: dict[Node, str]) -> list[RowStage]:
-    """One kernel for all sources and one for all reads; of gradients one per depth and axis of rows."""
+    """One kernel for all sources and one for all reads; of gradients one per depth and axes."""
     depth: dict[Node, int] = {}
     for node in nodes:
         own = int(node in buffers and kinds[node] == kind)
@@ -119,10 +120,20 @@ def _stages(kind: str, nodes: list[Node], kinds: dict[Node, str], buffers: dict[
     for node, buffer in buffers.items():
         if kinds[node] == kind:
             single = kind in CLASSES[:2]
-            key = (0, "") if single else (depth[node], node.dims[0])
+            key = (0, "") if single else (depth[node], "_".join(node.dims))
             groups.setdefault(key, {})[node] = buffer
-    names = {"": "", "s": "", "h": "_halo", "r": "_read"}
     return [
-        RowStage(f"{kind}_{level}{names[row]}" if level else kind, rows)
-        for (level, row), rows in sorted(groups.items())
+        RowStage(f"{kind}_{level}_{axes}" if level else kind, rows)
+        for (level, axes), rows in sorted(groups.items())
     ]
+
+
+def split_stages(stages: list[RowStage], inside: set[Node]) -> tuple[list[RowStage], list[RowStage]]:
+    """The stages restricted to rows in `inside`, and to the others."""
+    found: tuple[list[RowStage], list[RowStage]] = ([], [])
+    for stage in stages:
+        for index, wanted in enumerate((True, False)):
+            rows = {node: buffer for node, buffer in stage.rows.items() if (node in inside) == wanted}
+            if rows:
+                found[index].append(RowStage(stage.name, rows))
+    return found

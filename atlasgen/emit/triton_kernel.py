@@ -8,10 +8,11 @@ inside the loop in which its sums are complete; a sum over the walked axis is an
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 from atlasgen.emit.axes import FEATURES, LANES, WIDE, lane_name, mask_name, tile_name
 from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized
-from atlasgen.emit.plan import Kernel, Store
+from atlasgen.emit.plan import Kernel, Phase, Store
 from atlasgen.emit.triton_loads import Loads
 from atlasgen.emit.triton_memory import Memory
 from atlasgen.ir.node import Node, ordered
@@ -40,6 +41,8 @@ RESERVED = [
     "phase",
     "open_block",
     "step",
+    "turn",
+    "part",
     "tile",
     "age",
     "value_tile",
@@ -68,6 +71,19 @@ class KernelEmitter:
         self.level: dict[Node, int] = {}
         self.loads = Loads(self)
         self._levels()
+
+    def of_phase(self, phase: Phase) -> KernelEmitter:
+        """An emitter of one phase of the kernel, which goes on writing where this one is."""
+        part = KernelEmitter(
+            replace(self.kernel, stores=phase.stores, loaded=phase.loaded, phases=()),
+            self.names,
+            self.equations,
+        )
+        part.writer, part.memory, part.namer = self.writer, self.memory, self.namer
+        part.loads = Loads(part)
+        part.loads.windowed, part.loads.streams.captured = self.loads.windowed, self.loads.streams.captured
+        part.text = dict(self.text)
+        return part
 
     # -- walked axis ---------------------------------------------------------------------------------
     def _levels(self) -> None:

@@ -180,8 +180,16 @@ class FunctionEmitter:
                 self.emitter.operand(node)
         names = {carry: self._initial(carry) for carry in kernel.carries}
         sums = self._sums()
-        if kernel.loop == "forward":
-            self.writer.push("for block in range(0, blocks):")
+        parts = len(kernel.phases)
+        if parts:
+            # One part of one block a turn: between parts only buffers pass, no registers.
+            self.writer.push(f"for turn in tl.range(0, blocks * {parts}, disable_licm=True):")
+            write(f"step = turn // {parts}")
+            write(f"part = turn % {parts}")
+            write("block = blocks - 1 - step")
+        elif kernel.loop == "forward":
+            blocks = "tl.range(0, blocks, disable_licm=True)" if kernel.streams else "range(0, blocks)"
+            self.writer.push(f"for block in {blocks}:")
         else:
             self.writer.push("for step in range(0, blocks):")
             write("block = blocks - 1 - step")
@@ -189,7 +197,10 @@ class FunctionEmitter:
         for carry, name in names.items():
             self.emitter.text[carry.leaf] = name
             self._checkpoint(carry, name)
-        self.emitter.emit_block()
+        if kernel.phases:
+            self._phases()
+        else:
+            self.emitter.emit_block()
         self._capture()
         self._collect(sums)
         following = [self._next(carry) for carry in kernel.carries]
@@ -197,10 +208,17 @@ class FunctionEmitter:
             if name != value:
                 write(f"{name} = {value}")
         if kernel.streams:
-            write("tl.debug_barrier()  # the next block reads what this one wrote")
+            write(f"tl.debug_barrier()  # the next {'turn' if parts else 'block'} reads what this one wrote")
         self.writer.pop()
         if names or sums:
             self._finish(names, sums)
+
+    def _phases(self) -> None:
+        """The parts of one block; each may read what those before it wrote."""
+        for number, phase in enumerate(self.kernel.phases):
+            self.writer.push(f"if part == {number}:")
+            self.emitter.of_phase(phase).emit_block()
+            self.writer.pop()
 
     def _state(self, name: str, dims: tuple[str, ...]) -> tuple[str, str]:
         loads = self.emitter.loads

@@ -34,8 +34,10 @@ class Streams:
     def _state(self, name: str, axes: tuple[str, ...]) -> str:
         return self.memory.state_address(name, axes, [self.loads.lane(dim) for dim in axes])
 
-    def _write(self, address: str, value: str, axes: tuple[str, ...]) -> None:
+    def _write(self, address: str, value: str, axes: tuple[str, ...], adds: bool = False) -> None:
         mask = f", mask={self.loads.mask(axes)}" if axes else ""
+        if adds:
+            value = f"{value} + tl.load({address}{mask}{', other=0.0' if axes else ''})"
         self.writer.line(f"tl.store({address}, {value}{mask})")
 
     def _next(self, store: Store, value: str) -> None:
@@ -44,14 +46,14 @@ class Streams:
         lanes = [self.loads.lane(dim) for dim in axes]
         value = self._named(value, axes)
         write.push("if block > 0:" if self.reverse else "if block + 1 < blocks:")
-        self._write(self.memory.block_address(store.target, axes, lanes, slot), value, axes)
+        self._write(self.memory.block_address(store.target, axes, lanes, slot), value, axes, store.adds)
         write.pop()
         names = self.captured.get(store.tensor, [])
         own = f"{store.tensor}" if self.reverse else f"{store.tensor}_final"
         write.push("else:")
         write.push(f"if {self.memory.flag('GRAD_INITIAL' if self.reverse else 'STORE_FINAL')}:")
         if f"{store.tensor}_final" not in [f"{name}_final" for name in names]:
-            self._write(self._state(own, axes), value, axes)
+            self._write(self._state(own, axes), value, axes, store.adds)
         for name in names:
             write.push("if open_block >= blocks:")
             self._write(self._state(f"{name}_final", axes), value, axes)

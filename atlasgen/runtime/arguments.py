@@ -10,7 +10,6 @@ from torch import Tensor
 
 from atlasgen.errors import ArgumentError
 from atlasgen.runtime.signature import Argument, Signature, Sizes, resolve, symbolic
-from atlasgen.spec.sizes import feature_size
 
 PROJECTION_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 GATE_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -141,7 +140,7 @@ def _projection_sizes(
             f"loss.target or read.f), but K is {key} and V is {value}"
         )  # fmt: skip
     sequences = batch if cu_seqlens is None else _check_borders(cu_seqlens, v)
-    features = feature_size(signature.features, key)
+    features = key if signature.features is None else signature.features.at({"K": key})
     return Sizes(batch, tokens, query_heads, key_heads, heads, key, value, features, sequences)
 
 

@@ -17,7 +17,6 @@ from atlasgen.runtime.signature import (
     resolve,
     state_shapes,
     symbolic,
-    weight_shapes,
 )
 from atlasgen.runtime.state import OperatorState
 from atlasgen.spec.rule import MemoryRule
@@ -78,7 +77,11 @@ def initial_carries(
                 suggestion="pass initial_memory at a sequence's start, initial_state to go on",
             )
         return _from_state(rule, shapes, sizes, initial_state, like)
-    weights = weight_shapes(rule)
+    weights = {
+        name.removeprefix("memory."): shape[2:]
+        for name, shape in shapes.items()
+        if name.startswith("memory.")
+    }
     if initial_memory is None:
         if rule.memory.initial != "zero":
             raise ArgumentError(

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
 import torch
 import triton
 
+from atlasgen.emit.axes import hidden_axis
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.triton_module import EmittedModule, emit_module
 from atlasgen.runtime.launch import KernelTiles, Tiles, padded
@@ -36,17 +37,35 @@ class Configuration:
     def to_table(self) -> dict[str, Any]:
         """Plain JSON content."""
         kernels = {name: tiles.to_table() for name, tiles in sorted(self.tiles.kernels.items())}
-        return {"structure": self.structure.to_table(), "kernels": kernels}
+        table: dict[str, Any] = {"structure": self.structure.to_table(), "kernels": kernels}
+        if self.tiles.others != KernelTiles():
+            table["others"] = self.tiles.others.to_table()
+        return table
 
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Configuration:
         """The inverse of `to_table`; TypeError for unknown keys."""
         kernels = {name: KernelTiles(**tiles) for name, tiles in table["kernels"].items()}
-        return cls(Structure(**table["structure"]), Tiles(kernels))
+        others = KernelTiles(**table.get("others", {}))
+        return cls(Structure(**table["structure"]), Tiles(kernels, others))
 
 
 DEFAULT = Configuration(Structure("split", "all", True, 4))
 _NO_LIMIT = 1 << 30
+
+
+def default_configuration(rule: MemoryRule, target: str | None = None) -> Configuration:
+    """What serves a rule without any result: a deep memory is walked along its first hidden axis.
+
+    target: a name of targets.toml, None for a CPU.
+    """
+    axis = hidden_axis(schedule(rule).forward)
+    if axis is None:
+        return DEFAULT
+    structure = replace(DEFAULT.structure, walk_rows=False, walk=axis)
+    # Found by compiling a memory of 64-256-64 for every target.
+    state = KernelTiles(warps=4 if target is not None and all_targets()[target].backend == "hip" else 8)
+    return Configuration(structure, Tiles({"state": state}, KernelTiles(warps=8)))
 
 
 @lru_cache(maxsize=256)
@@ -76,11 +95,13 @@ def choose(rule: MemoryRule, device: torch.device, dtype: torch.dtype, key: int,
 def _chosen(
     rule: MemoryRule, target: str | None, shared: int, dtype: str, key: int, value: int
 ) -> Configuration:
+    default = default_configuration(rule, target)
     if target is None:
-        return DEFAULT
+        return default
     for place in nearest_targets(target):
         limit = min(shared, all_targets()[target].shared_bytes)
-        for file in (rule.name, DEFAULTS):
+        # The devices' defaults were found for memories that one kernel holds.
+        for file in (rule.name, DEFAULTS) if default is DEFAULT else (rule.name,):
             usable = [entry for entry in read_entries(place, file) if entry.shared_bytes <= limit]
             ranked = sorted(usable, key=lambda entry: _distance(entry, dtype, key, value))
             for entry in ranked:
@@ -89,7 +110,7 @@ def _chosen(
                     file == DEFAULTS or source_key(rule, found.structure) == entry.source
                 ):
                     return found
-    return DEFAULT
+    return default
 
 
 def _configuration(entry: Entry) -> Configuration | None:

@@ -49,13 +49,14 @@ class KernelTiles:
 
 @dataclass(frozen=True)
 class Tiles:
-    """Launch constants of all kernels, by kernel name."""
+    """Launch constants of all kernels, by kernel name; others: of the kernels that are not named."""
 
     kernels: Mapping[str, KernelTiles] = field(default_factory=dict, hash=False)
+    others: KernelTiles = field(default_factory=KernelTiles)
 
     def of(self, kernel: str) -> KernelTiles:
-        """The tiles of a kernel (the defaults where none are given)."""
-        return self.kernels.get(kernel, KernelTiles())
+        """The tiles of a kernel."""
+        return self.kernels.get(kernel, self.others)
 
 
 def padded(extent: int) -> int:

@@ -15,7 +15,7 @@ from atlasgen.runtime.carries import check_state_type
 from atlasgen.runtime.state import PARTS, OperatorState
 from atlasgen.spec.rule import MemoryRule
 
-_GATES = ("lr", "log_alpha", "log_theta", "gamma")  # the rest of a call's tensors are inputs
+GATES = ("lr", "log_alpha", "log_theta", "gamma")  # the rest of a call's tensors are inputs
 
 
 class ReferenceProgram:
@@ -44,7 +44,7 @@ class ReferenceProgram:
     ) -> tuple[Tensor, OperatorState | None]:
         """An operator's call, its arguments checked: y in the dtype of v, state in float32."""
         given = {name: tensor for name, tensor in arguments.items() if tensor is not None}
-        gates = {name: given.pop(name) for name in _GATES if name in given}
+        gates = {name: given.pop(name) for name in GATES if name in given}
         y, state = run(
             self.rule,
             q,

@@ -21,7 +21,7 @@ from atlasgen.runtime.carries import carry_shapes, fresh_source
 from atlasgen.runtime.executable import Executable, SavedShapes, Tensors
 from atlasgen.runtime.signature import resolve
 from atlasgen.spec.rule import MemoryRule
-from atlasgen.spec.sizes import feature_size
+from atlasgen.spec.sizes import feature_extent
 
 NAMESPACE = "atlasgen"
 NOT_DIFFERENTIABLE = ("position", "length")
@@ -53,7 +53,7 @@ class Program:
         self.inputs = executable.inputs
         self.outputs = executable.outputs
         self.differentiable = tuple(entry for entry in self.inputs if entry not in NOT_DIFFERENTIABLE)
-        self._features = executable.rule.features
+        self._features = feature_extent(executable.rule.features)
         self._carry_shapes = carry_shapes(executable.rule)
         sizes = dict.fromkeys(("B", "T", "H", "resume"), 1) | self._memory_sizes(_ANY_SIZE, _ANY_SIZE)
         self.saved = tuple(executable.saved_shapes(sizes))
@@ -201,7 +201,7 @@ class Program:
         return dict(zip(self.inputs, arguments))
 
     def _memory_sizes(self, key: int, value: int) -> dict[str, int]:
-        return {"K": key, "V": value, "F": feature_size(self._features, key)}
+        return {"K": key, "V": value, "F": self._features.at({"K": key})}
 
     def _sizes(self, tensors: Mapping[str, Any]) -> dict[str, int]:
         batch, tokens, heads, value = tensors["v"].shape

@@ -8,9 +8,9 @@ from typing import Literal, NamedTuple
 
 from atlasgen.errors import ArgumentError
 from atlasgen.spec.refusal import keeps_size
-from atlasgen.spec.rule import Features, MemoryRule
+from atlasgen.spec.rule import MemoryRule
 from atlasgen.spec.shapes import Extent, extent, is_only_matrix, weight_expressions
-from atlasgen.spec.sizes import check_sizes
+from atlasgen.spec.sizes import check_sizes, feature_extent
 
 Shape = tuple[str | int | Extent, ...]
 Role = Literal["projection", "gate", "log_gate", "input", "constant", "state", "option"]
@@ -59,12 +59,13 @@ class Argument:
 class Signature:
     """All arguments of a rule's operator, in the order in which they are documented.
 
-    features: the map by which F follows from K. joins: the rule adds keys to values, so K = V.
+    features: F by K, None where a rule's features have no number. joins: the rule adds keys to values, so
+    K = V.
     """
 
     rule: str
     arguments: tuple[Argument, ...]
-    features: Features = Features()
+    features: Extent | None = None
     joins: bool = False
 
     def __str__(self) -> str:
@@ -152,7 +153,7 @@ def signature_of(rule: MemoryRule) -> Signature:
             _initial_memory(rule),
             *_options(),
         ),
-        rule.features,
+        None if rule.features.kind == "exp" else feature_extent(rule.features),
         _joins(rule),
     )
 

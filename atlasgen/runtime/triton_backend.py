@@ -11,7 +11,7 @@ from torch import Tensor
 
 from atlasgen.emit.axes import is_anchor
 from atlasgen.emit.plan import Kernel
-from atlasgen.errors import CompileError
+from atlasgen.emit.refusals import refuse_without_kernels
 from atlasgen.ir.program import Carry
 from atlasgen.runtime import halo, interpreter
 from atlasgen.runtime.configuration import Configuration, choose, emitted_module
@@ -26,12 +26,6 @@ from atlasgen.spec.shapes import extent
 DOT = {torch.float32: tl.float32, torch.bfloat16: tl.bfloat16, torch.float16: tl.float32}
 # Products of float16 inputs run in tf32: the same mantissa, and states beyond 65504 stay finite.
 PRECISION = {torch.float32: "ieee", torch.bfloat16: "ieee", torch.float16: "tf32"}
-
-LARGEST_BLOCK = 256  # rows: their [rows, rows] weights are one tile
-WITHOUT_KERNELS = {
-    "newton_schulz": ("optimizer.transform", "newton_schulz", "the optimizer without a transform"),
-    "polynomial": ("features.kind", "poly", 'features = "elu1"'),
-}
 
 
 class TritonProgram:
@@ -50,26 +44,8 @@ class TritonProgram:
         self.inputs = self.scheduled.inputs
         self.outputs = self.scheduled.outputs
         self.chunk = self.scheduled.chunk
-        if padded(self.chunk) > LARGEST_BLOCK:
-            raise CompileError(
-                "block.size",
-                self.chunk,
-                f"a kernel holds the weights between all rows of a block, at most {LARGEST_BLOCK} of them",
-                f'block = {LARGEST_BLOCK}, or backend = "torch", which takes any block',
-                rule=rule.name,
-            )
-        self._refuse_values_without_kernels()
+        refuse_without_kernels(self.program)
         self._launchers: dict[Configuration, Launcher] = {}
-
-    def _refuse_values_without_kernels(self) -> None:
-        """CompileError where the program has an operator, or a value of more axes, that no kernel makes."""
-        for node in self.program.nodes():
-            field, value, nearest = WITHOUT_KERNELS.get(node.op, ("optimizer.transform", "of each token", ""))
-            if node.op in WITHOUT_KERNELS or len(node.dims) > 2:
-                nearest = nearest or WITHOUT_KERNELS["newton_schulz"][2]
-                reason = "no kernel makes its values yet"
-                nearest += ', or backend = "torch"'
-                raise CompileError(field, value, reason, nearest, rule=self.rule.name)
 
     def launcher(self, v: Tensor, key: int) -> Launcher:
         """The kernels for a call with values like `v` and keys of size `key`."""
@@ -351,6 +327,6 @@ class Call:
 def make_executable(rule: MemoryRule) -> TritonProgram:
     """The Triton executable of a rule.
 
-    Raises CompileError where no schedule serves the rule.
+    Raises CompileError where no schedule serves the rule, or no kernel computes a value of it.
     """
     return TritonProgram(rule)

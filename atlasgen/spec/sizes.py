@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from atlasgen.errors import ArgumentError, SpecError
-from atlasgen.spec.expression import evaluate_size, names_in
+from atlasgen.spec.expression import names_in
 from atlasgen.spec.graph import check_graph_sizes
 from atlasgen.spec.refusal import keeps_size
 from atlasgen.spec.rule import Features, Memory, MemoryRule
+from atlasgen.spec.shapes import Extent, extent, weight_expressions
 
 
 def feature_size(features: Features, key_size: int) -> int:
@@ -18,44 +18,38 @@ def feature_size(features: Features, key_size: int) -> int:
     Symmetric polynomial features of degree p have C(K+p-1, p) entries per degree, Kronecker ones
     K^p; degrees whose coefficient is the number 0 take no room.
     """
+    return feature_extent(features).at({"K": key_size})
+
+
+def feature_extent(features: Features) -> Extent:
+    """F as a function of K. Raises SpecError for the exponential map."""
     if features.kind == "exp":
         raise SpecError("features.kind", "the exponential map has infinitely many features", value="exp")
     if features.kind != "poly" or features.basis == "powers":
-        return key_size
+        return extent("K")
     if features.basis == "projected":
         assert features.out_dim is not None
-        return features.out_dim
+        return extent(str(features.out_dim))
     numbers = features.coefficients
-    used = [p for p in range(features.degree + 1) if not isinstance(numbers, tuple) or numbers[p] != 0]
-    if features.basis == "kronecker":
-        return sum(key_size**p for p in used)
-    return sum(math.comb(key_size + p - 1, p) for p in used)
+    every = range(features.degree + 1)
+    used = tuple(p for p in every if not isinstance(numbers, tuple) or numbers[p] != 0)
+    return Extent("F", lambda sizes: sum(_monomials(features.basis, p, sizes["K"]) for p in used))
+
+
+def _monomials(basis: str, degree: int, key_size: int) -> int:
+    """K**p products, or the C(K + p - 1, p) that differ; arithmetic that sizes under a trace can take."""
+    count = 1
+    for place in range(degree):
+        count = count * key_size if basis == "kronecker" else count * (key_size + place) // (place + 1)
+    return count
 
 
 def weight_shapes(memory: Memory, sizes: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
     """The sizes of one head's weights as stored, [in, out], biases [out]; sizes: K, F and V."""
-    features, values = sizes["F"], sizes["V"]
-    if memory.kind == "graph":
-        return {
-            name: (
-                evaluate_size(columns, sizes, field=f"memory.weights.{name}"),
-                evaluate_size(rows, sizes, field=f"memory.weights.{name}"),
-            )
-            for name, (rows, columns) in memory.weights
-        }
-    if memory.kind == "matrix":
-        return {"M": (features, values)} | ({"b": (values,)} if memory.bias else {})
-    hidden = evaluate_size(memory.hidden, sizes, field="memory.hidden")
-    shapes: dict[str, tuple[int, ...]] = {}
-    if memory.kind == "mlp":
-        widths = [features, *[hidden] * (memory.depth - 1), values]
-        for layer in range(memory.depth):
-            shapes[f"W{layer + 1}"] = (widths[layer], widths[layer + 1])
-    else:
-        shapes |= {"W1": (hidden, values), "W2": (features, hidden), "W3": (features, hidden)}
-    if memory.bias:
-        shapes |= {name.replace("W", "b"): shape[1:] for name, shape in shapes.items()}
-    return shapes
+    return {
+        name: tuple(extent(size).at(sizes) for size in shape)
+        for name, shape in weight_expressions(memory).items()
+    }
 
 
 def check_sizes(rule: MemoryRule, sizes: Mapping[str, int]) -> None:

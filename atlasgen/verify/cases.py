@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from atlasgen.runtime.signature import signature_of
 from atlasgen.spec.rule import MemoryRule
 
 AWKWARD_TOKENS = (0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 200)
 AWKWARD_SIZES = ((16, 16), (32, 64), (48, 80), (100, 36))
+LONG_BLOCK = 256  # tokens: no call is made as long as a block beyond it
 
 
 @dataclass(frozen=True)
@@ -51,14 +53,14 @@ class Case:
 def rows_of(rule: MemoryRule) -> int:
     """A length that holds a whole block, where the rule has blocks, and its window."""
     length = rule.window.length if isinstance(rule.window.length, int) else 1
-    block = rule.block.size if rule.depends_on_memory else 1
-    return max(block, length, 16)
+    counts = rule.depends_on_memory or rule.held or rule.read.at == "block"
+    return max(rule.block.size if counts else 1, length, 16)
 
 
 def quick_cases(rule: MemoryRule) -> list[Case]:
     """A few calls that reach every part of a rule: two blocks, tails, padding, state, packing."""
-    rows = min(rows_of(rule), 256)
-    return [
+    rows = min(rows_of(rule), LONG_BLOCK)
+    cases = [
         Case(2, rows + 7, 2, 16, 16),
         Case(1, rows + 1, 1, 24, 40, resumed=rows // 2 + 3, splits=(5,)),
         Case(1, 17, 2, 48, 20, query_heads=4, key_heads=1),
@@ -66,11 +68,12 @@ def quick_cases(rule: MemoryRule) -> list[Case]:
         Case(4, 1, 3, 16, 16),  # few tokens, but enough numbers for an rms
         Case(1, 0, 2, 16, 16, resumed=3),
     ]
+    return _fitting(rule, cases)
 
 
 def full_cases(rule: MemoryRule) -> list[Case]:
     """Every awkward length at every awkward size, then the quick ones and more splits."""
-    rows = min(rows_of(rule), 256)
+    rows = min(rows_of(rule), LONG_BLOCK)
     grid = [
         Case(1, tokens, 2, key, value, resumed=9 + tokens % 7)
         for tokens in AWKWARD_TOKENS
@@ -82,4 +85,11 @@ def full_cases(rule: MemoryRule) -> list[Case]:
         Case(3, 40, 4, 16, 24, query_heads=2, key_heads=2, resumed=rows + 5),
         Case(1, 100, 2, 16, 16, borders=(0, 1, 17, 17, 90)),
     ]
-    return [*quick_cases(rule), *more, *grid]
+    return [*quick_cases(rule), *_fitting(rule, [*more, *grid])]
+
+
+def _fitting(rule: MemoryRule, cases: list[Case]) -> list[Case]:
+    """The cases with values as large as keys where the rule adds the two."""
+    if not signature_of(rule).joins:
+        return cases
+    return [replace(case, value=case.key) for case in cases]

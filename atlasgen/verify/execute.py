@@ -15,7 +15,7 @@ from atlasgen.runtime.operator import MemoryOperator
 from atlasgen.runtime.state import OperatorState
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.verify.cases import Case
-from atlasgen.verify.inputs import Arguments, flat_state, nested_state, split_names
+from atlasgen.verify.inputs import Arguments, flat_state, initial_memory, nested_state, split_names
 
 
 @dataclass
@@ -59,8 +59,9 @@ def run_operator(
     }
     own, flat = _parted(leaves, arguments)
     flat = {name: tensor.to(device) for name, tensor in flat.items()}
-    state = OperatorState(**nested_state(flat)) if flat else None
-    memory = own.pop("initial_memory", None)
+    state = OperatorState.of(flat) if flat else None
+    memory = initial_memory(own)
+    own = {name: tensor for name, tensor in own.items() if not name.startswith("initial_memory")}
     per_token = {entry.name for entry in operator.signature.arguments if entry.shape[:2] == ("B", "T")}
     reads = []
     borders = (0, *case.splits, case.tokens)
@@ -72,7 +73,7 @@ def run_operator(
             cut.pop("k"),
             cut.pop("v"),
             **cut,  # type: ignore[arg-type]
-            initial_memory={"M": memory} if memory is not None and state is None else None,
+            initial_memory=memory if state is None else None,
             initial_state=state,
             output_final_state=True,
             cu_seqlens=packed,

@@ -102,10 +102,12 @@ def axes_of(name: str, rank: int) -> tuple[str, ...]:
     short = name.removeprefix("d ").removeprefix("state.")
     if short in ("q", "k", "v"):
         short = "q"
-    if short == "initial_memory":
-        return ("head", "row", "column")
     part = short.split(".")[0]
+    if part == "initial_memory":
+        return ("head", "row", "column") if rank == 3 else ("head", "column")
     part = {"momentum": "memory", "block": "memory", "origin": "memory"}.get(part, part)
+    if part == "memory" and rank == 3:  # a bias
+        return ("batch", "head", "column")
     if part == "normaliser" or part in AXES:
         return AXES[part][:rank]
     return {1: ("head",), 2: ("head", "age"), 3: ("batch", "token", "head")}.get(

@@ -1,14 +1,16 @@
 """How large a step a rule bears: what a repeated unit key does to its component of the memory.
 
 With inner gradients taken at a block's border, a key k repeated through a block multiplies its
-component of the error by 1 - lr * c * b * s * |phi(k)|^2, where c is the window, b the block and s the
-slope of the loss's error. Between 0 and 1 the error shrinks, down to -1 it swings, below it grows.
+component of the error by 1 - lr * c * b * s * g, where c is the window, b the block, s the slope of the
+loss's error and g the memory's gain, |phi(k)|^2 of a matrix. Between 0 and 1 the error shrinks, down to -1
+it swings, below it grows.
 """
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 
 import sympy
 import torch
@@ -16,7 +18,9 @@ import torch
 from atlasgen.derive.loss import ErrorForm, error_form
 from atlasgen.ir.scalar import placeholder
 from atlasgen.reference.features import apply_features
-from atlasgen.spec.rule import MemoryRule
+from atlasgen.spec.rule import Features, MemoryRule
+from atlasgen.spec.sizes import feature_size
+from atlasgen.verify.gain import memory_gain
 
 _LARGEST_ERROR = 4.0  # slopes are looked for where |pred - v| is at most this
 _POINTS = 33
@@ -28,8 +32,8 @@ class StepBound:
 
     smooth: the error of a repeated key still shrinks without changing sign; stable: it does not
     grow (twice as much). tokens: b * c, how often a repeated key counts in a block; slope: of the
-    error; features: |phi(k)|^2; momentum: the gain 1 / (1 - theta) is at most this, None where
-    theta is an argument.
+    error; features: the memory's gain, |phi(k)|^2 of a matrix, an estimate for weights as they start of a
+    deep memory; momentum: the factor 1 / (1 - theta) is at most this, None where theta is an argument.
     """
 
     smooth: float
@@ -41,23 +45,46 @@ class StepBound:
 
 
 def step_bound(rule: MemoryRule, key_size: int = 64) -> StepBound | None:
-    """The bound, or None where inner gradients do not depend on the memory, or theirs is unknown."""
-    known = rule.memory.kind == "matrix" and rule.features.kind not in ("exp", "poly")
-    if not (rule.depends_on_memory and known) or rule.window.length == "all":
+    """The bound at keys and values of that size.
+
+    None where inner gradients do not depend on the memory, where the loss is linear in the prediction,
+    where the window has no end, or where a map gives the update another size than the gradient's.
+    """
+    known = rule.features.kind != "exp" and rule.window.length != "all"
+    if not (rule.depends_on_memory and known) or has_transforms(rule) or not curvature(rule):
         return None
-    window = 1 if rule.window.normalise == "mean" else int(rule.window.length)
-    block = rule.block.size
-    tokens = window * block
-    if rule.window.boundary == "truncate" and rule.window.normalise == "sum":
-        reach = min(window, block)  # the last tokens of a block count in fewer windows
-        tokens = reach * block - reach * (reach - 1) // 2
-    slope, features = curvature(rule), feature_norm(rule, key_size)
+    tokens = tokens_per_write(rule)
+    slope, features = curvature(rule), gain_of(rule, key_size, key_size, feature_norm(rule, key_size))
     momentum: float | None = 1.0
     if rule.optimizer.kind == "momentum":
         theta = rule.optimizer.theta
         momentum = None if theta.value is None else 1.0 / max(1.0 - theta.value, 1e-6)
     smooth = 1.0 / max(tokens * slope * features * (momentum or 1.0), 1e-30)
     return StepBound(smooth, 2.0 * smooth, tokens, slope, features, momentum)
+
+
+def tokens_per_write(rule: MemoryRule) -> int:
+    """How often the key of every token of a block counts before gradients are taken anew."""
+    assert isinstance(rule.window.length, int)
+    window = 1 if rule.window.normalise == "mean" else rule.window.length
+    block = rule.block.size
+    if rule.block.row_scale == "position":
+        return window  # the factor of a full block, 1 / b as it starts, makes one token of all
+    if rule.window.boundary == "truncate" and rule.window.normalise == "sum":
+        reach = min(window, block)  # the last tokens of a block count in fewer windows
+        return reach * block - reach * (reach - 1) // 2
+    return window * block
+
+
+def has_transforms(rule: MemoryRule) -> bool:
+    """True where the update of a weight is a map of its momentum."""
+    return any(rule.transform_of(weight) for weight in rule.memory.weight_names)
+
+
+def gain_of(rule: MemoryRule, key_size: int, value_size: int, length: float) -> float:
+    """The gain of the rule's memory at features of squared length `length`, at least that of a matrix."""
+    sizes = {"K": key_size, "F": feature_size(rule.features, key_size), "V": value_size}
+    return max(memory_gain(rule.memory, sizes, length), length)
 
 
 @functools.lru_cache(maxsize=256)
@@ -68,14 +95,25 @@ def curvature(rule: MemoryRule) -> float:
 
 def feature_norm(rule: MemoryRule, key_size: int) -> float:
     """The largest |phi(k)|^2 found over unit keys: axes, diagonals and random directions."""
-    if rule.features.kind in ("identity", "l2norm"):
+    features = rule.features
+    if features.kind in ("identity", "l2norm"):
         return 1.0
+    if features.kind == "poly" and features.basis != "powers":
+        return sum(first_coefficients(features))
     generator = torch.Generator().manual_seed(0)
     keys = torch.randn(512, key_size, generator=generator, dtype=torch.float64)
     keys[0], keys[1], keys[2], keys[3] = 1.0, -1.0, 0.0, 0.0
     keys[2, 0], keys[3, 0] = 1.0, -1.0
     keys = keys / keys.norm(dim=-1, keepdim=True)
-    return float(apply_features(rule.features, keys, "k").square().sum(-1).max())
+    fixed = replace(features, coefficients=first_coefficients(features))
+    return float(apply_features(fixed, keys, "k").square().sum(-1).max())
+
+
+def first_coefficients(features: Features) -> tuple[float, ...]:
+    """The coefficient of each degree of a polynomial map; learned ones start as the exponential's."""
+    if isinstance(features.coefficients, tuple):
+        return features.coefficients
+    return tuple(1 / math.factorial(degree) for degree in range(features.degree + 1))
 
 
 def _slope(form: ErrorForm) -> float:

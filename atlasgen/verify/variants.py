@@ -10,6 +10,7 @@ from torch import Tensor
 
 from atlasgen.errors import AtlasgenError
 from atlasgen.reference import refusals
+from atlasgen.runtime.signature import signature_of
 from atlasgen.spec import load_rule
 from atlasgen.spec.rule import Gate, MemoryRule, Read
 
@@ -37,23 +38,23 @@ class Variant:
 
     def arguments(self, rule: MemoryRule, arguments: Tensors) -> Tensors:
         """The arguments that the changed rule reads: scaled, and without gates that it lacks."""
-        factors = dict(self.scaled)
-        found = {name: tensor * factors.get(name, 1.0) for name, tensor in arguments.items()}
+        found = dict(arguments)
+        for scaled, factor in self.scaled:
+            # A gate of one weight, lr_W1, is scaled with the gate of all.
+            own = [name for name in found if name == scaled or name.startswith(f"{scaled}_")]
+            found |= {name: found[name] * factor for name in own}
         if self.adjust is not None:
             found = self.adjust(found)
-        gates = {
-            "lr": rule.optimizer.lr,
-            "log_alpha": rule.retention.alpha,
-            "log_theta": rule.optimizer.theta,
-            "gamma": rule.window.gate,
-        }
-        absent = [name for name, gate in gates.items() if not gate.is_argument]
-        if rule.memory.initial not in ("learned", "given"):
-            absent.append("initial_memory")
         length = rule.window.length
         if rule.window.gate.kind in ("pair", "position") and "gamma" in found:
             found["gamma"] = found["gamma"][..., :length]
-        return {name: tensor for name, tensor in found.items() if name not in absent}
+        read = {"q", "k", "v", *(entry.name for entry in signature_of(rule).tensors)}
+        needs_memory = rule.memory.initial != "zero"
+        return {
+            name: tensor
+            for name, tensor in found.items()
+            if name in read or (needs_memory and name.startswith("initial_memory"))
+        }
 
 
 def combined(first: Variant, second: Variant) -> Variant:
@@ -100,6 +101,7 @@ def _candidates(rule: MemoryRule) -> Iterator[Variant]:
     yield from _retentions(rule)
     yield from _windows(rule)
     yield from _losses(rule)
+    yield from _memories(rule)
 
 
 def _reads(rule: MemoryRule) -> Iterator[Variant]:
@@ -160,7 +162,7 @@ def _retentions(rule: MemoryRule) -> Iterator[Variant]:
     for toward in ("zero", "initial"):
         if toward != rule.retention.toward:
             yield Variant(f"toward = {toward}", "retention.toward", _replace("retention", toward=toward))
-    if rule.memory.initial in ("learned", "given"):
+    if rule.memory.initial != "zero":
         yield Variant("a memory that starts at zero", "memory.initial", _replace("memory", initial="zero"))
 
 
@@ -231,3 +233,26 @@ def _losses(rule: MemoryRule) -> Iterator[Variant]:
     for side in ("qk", "q", "k"):
         if side != rule.features.on and rule.features.kind != "identity":
             yield Variant(f"features on {side}", "features.on", _replace("features", on=side))
+
+
+def _memories(rule: MemoryRule) -> Iterator[Variant]:
+    memory, optimizer = rule.memory, rule.optimizer
+    for residual in ("none", "x", "key"):
+        if residual != memory.residual:
+            yield Variant(f"residual = {residual}", "memory.residual", _replace("memory", residual=residual))
+    for norm in ("none", "layer", "rms"):
+        if norm != memory.norm:
+            yield Variant(f"norm = {norm}", "memory.norm", _replace("memory", norm=norm))
+    for act in ("gelu", "silu", "relu"):
+        if memory.kind in ("mlp", "gated_mlp") and act != memory.act:
+            yield Variant(f"act = {act}", "memory.act", _replace("memory", act=act))
+    if optimizer.transform:
+        yield Variant("no transform", "optimizer.transform", _replace("optimizer", transform=()))
+    for index, entry in enumerate(optimizer.transform):
+        if entry.kind == "newton_schulz" and entry.steps > 1:
+            shorter = dataclasses.replace(
+                entry, steps=entry.steps - 1, coefficients=entry.coefficients[: entry.steps - 1]
+            )
+            others = (*optimizer.transform[:index], shorter, *optimizer.transform[index + 1 :])
+            label = f"newton_schulz of {shorter.steps} steps"
+            yield Variant(label, "optimizer.transform", _replace("optimizer", transform=others))

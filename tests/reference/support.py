@@ -118,6 +118,12 @@ def run_in_pieces(
     return torch.cat(reads, 1), state
 
 
+def rows_of(arguments: Mapping[str, Any], head: int) -> dict[str, Tensor]:
+    """One head's rows of the first sequence, and its own tensors per head."""
+    per_token = {name: t[0, :, head] for name, t in arguments.items() if t.ndim >= 3}
+    return per_token | {name: t[head] for name, t in arguments.items() if t.ndim < 3}
+
+
 def leaves(tree: Any, prefix: str = "") -> dict[str, Tensor]:
     """Every tensor of a nested dict by dotted name."""
     if isinstance(tree, Tensor):

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from atlasgen import reference
+from atlasgen.spec import load_rule, shipped_specs
 from atlasgen.spec.rule import (
     Block,
     Features,
@@ -23,6 +24,7 @@ from tests.reference.support import (
     TOKEN,
     assert_same_state,
     error,
+    initial_memory,
     leaves,
     make_arguments,
     run_in_pieces,
@@ -202,3 +204,37 @@ def test_anchors_move_at_the_last_token_of_a_block():
         border = seen - seen % 4
         assert torch.equal(state["block"]["anchor"], memories[border])
         assert torch.equal(state["block"]["previous"], memories[border - 4] if border else zero)
+
+
+def _small(name):
+    """A shipped rule with blocks of 4 and windows of at most 3."""
+    rule = load_rule(name)
+    window = dataclasses.replace(rule.window, length=min(rule.window.length, 3))
+    return dataclasses.replace(rule, window=window, block=dataclasses.replace(rule.block, size=4))
+
+
+@pytest.mark.parametrize("name", shipped_specs())
+def test_pieces_of_shipped_rules_equal_one_call(name):
+    rule = _small(name)
+    arguments = make_arguments(rule, rows=2, length=10, value_size=3)
+    start = None if rule.memory.initial == "zero" else initial_memory(rule, value_size=3)
+    y, state = reference.run(rule, **arguments, initial_memory=start)
+    for borders in ([0, 1, 10], [0, 4, 7, 8, 10]):
+        pieces, last = run_in_pieces(rule, arguments, borders, initial_memory=start)
+        assert error(pieces, y) < 1e-13
+        assert_same_state(last, state, 1e-12)
+
+
+@pytest.mark.parametrize("name", shipped_specs())
+def test_every_argument_of_a_shipped_rule_matters(name):
+    rule = _small(name)
+    arguments = make_arguments(rule, length=9, value_size=3)
+    if rule.memory.initial != "zero":
+        arguments["initial_memory"] = initial_memory(rule, value_size=3)
+    inputs = leaves(arguments)
+    for tensor in inputs.values():
+        tensor.requires_grad_()
+    y, _ = reference.run(rule, **arguments)
+    gradients = torch.autograd.grad((y * torch.randn_like(y)).sum(), list(inputs.values()))
+    for argument, gradient in zip(inputs, gradients):
+        assert torch.isfinite(gradient).all() and gradient.abs().max() > 0, argument

@@ -21,9 +21,13 @@ import atlasgen
 from atlasgen.errors import AtlasgenError
 from atlasgen.reference.run import run
 from atlasgen.runtime.operator import MemoryOperator
+from atlasgen.runtime.reference_backend import from_reference, to_reference
 from atlasgen.runtime.signature import resolve, signature_of, state_shapes
 from atlasgen.runtime.state import OperatorState
-from atlasgen.spec.rule import MemoryRule
+from atlasgen.spec.rule import Features, MemoryRule
+from atlasgen.spec.sizes import feature_size
+from atlasgen.verify.inputs import Drawing, initial_memory, split_names
+from atlasgen.verify.stability import feature_norm, gain_of, has_transforms
 
 BACKENDS = ("torch", "triton")
 
@@ -33,6 +37,8 @@ BARS = {
     torch.bfloat16: (6e-3, 1e-2),
     torch.float16: (2e-3, 2e-3),
 }
+# Newton-Schulz lifts the rounding of small singular values to the size of the large ones.
+NEWTON_SCHULZ_GRADIENTS = 1e-4
 # max|x - ref| / max|ref| may be this many times the bar.
 MAXIMUM = 3.0
 # What the definition computes as zero up to float64's rounding has no relative error.
@@ -56,8 +62,8 @@ class Shape:
     query_heads: int | None = None
     key_heads: int | None = None
 
-    @property
-    def symbols(self) -> dict[str, int]:
+    def symbols(self, features: Features) -> dict[str, int]:
+        """The sizes of shapes in symbols; `features` gives F."""
         return {
             "B": self.B,
             "N": self.B,
@@ -66,15 +72,16 @@ class Shape:
             "Hq": self.query_heads or self.H,
             "Hk": self.key_heads or self.H,
             "K": self.K,
-            "F": self.K,
+            "F": feature_size(features, self.K),
             "V": self.V,
         }
 
 
 @dataclass
 class Case:
-    """One call: `arguments` by name (q, k, v, gates, inputs, initial_memory), `state` by full names
-    ("memory.M", ...) or empty for a fresh sequence, `position` int64 [B] with a state."""
+    """One call: `arguments` by name (q, k, v, gates, inputs, learned constants; "initial_memory" is the
+    initial weight M, "initial_memory.W1" another), `state` by full names ("memory.M", ...) or empty for
+    a fresh sequence, `position` int64 [B] with a state."""
 
     rule: MemoryRule
     shape: Shape
@@ -82,6 +89,10 @@ class Case:
     arguments: dict[str, Tensor]
     state: dict[str, Tensor] = field(default_factory=dict)
     position: Tensor | None = None
+
+    @property
+    def symbols(self) -> dict[str, int]:
+        return self.shape.symbols(self.rule.features)
 
     def leaves(self, backend: str) -> dict[str, Tensor]:
         """Fresh leaves of every argument and state tensor, in the dtypes of the backend's call."""
@@ -105,26 +116,34 @@ class Result:
 # -- arguments ---------------------------------------------------------------------------------------
 
 
-class Numbers:
+class Numbers(Drawing):
     """Seeded random tensors in float64."""
 
-    def __init__(self, seed: int) -> None:
-        self.generator = torch.Generator().manual_seed(seed)
-
-    def normal(self, *shape: int) -> Tensor:
-        return torch.randn(*shape, generator=self.generator, dtype=torch.float64)
+    def __init__(self, seed: int, rule: MemoryRule | None = None) -> None:
+        super().__init__(rule or MemoryRule("any"), torch.Generator().manual_seed(seed))
 
     def uniform(self, *shape: int) -> Tensor:
-        return torch.rand(*shape, generator=self.generator, dtype=torch.float64)
+        return self.between(0.0, 1.0, *shape)
 
 
-def step_budget(rule: MemoryRule) -> float:
-    """The largest lr * gamma * |k|^2 for which a repeated key's component does not grow."""
+def step_budget(rule: MemoryRule, shape: Shape | None = None) -> float:
+    """The largest lr * gamma * |k|^2 for which a repeated key's component does not grow.
+
+    shape: the call's sizes, which the gain of a deep memory depends on.
+    """
+    if has_transforms(rule):  # updates are of about one size, whatever the gradient's
+        return 0.5 / (rule.block.size if rule.block.write == "token" else 1)
     if not rule.depends_on_memory:
         return 0.3
-    window = 1 if rule.window.normalise == "mean" else int(rule.window.length)
     momentum = 4.0 if rule.optimizer.kind == "momentum" else 1.0
-    return 0.5 / (window * rule.block.size * momentum)
+    window = 1 if rule.window.normalise == "mean" else int(rule.window.length)
+    # The factor of a full block, about 1 / b, makes one token of all.
+    block = 1 if rule.block.row_scale == "position" else rule.block.size
+    budget = 0.5 / (window * block * momentum)
+    if rule.memory.is_linear and rule.features.kind != "poly":
+        return budget
+    sizes = shape or Shape()
+    return budget / gain_of(rule, sizes.K, sizes.V, feature_norm(rule, sizes.K))
 
 
 def make_case(
@@ -139,8 +158,26 @@ def make_case(
     start: "fresh" (with an initial memory where the rule takes one), or "state": every tensor of
     the state random, each sequence at its own position.
     """
-    numbers = Numbers(seed)
-    symbols = shape.symbols
+    numbers = Numbers(seed, rule)
+    arguments = _arguments(rule, shape, numbers)
+    case = Case(rule, shape, dtype, arguments)
+    if start == "state":
+        _random_state(case, numbers)
+    elif rule.memory.initial != "zero":
+        weights = numbers.weights(shape.H, sizes=case.symbols)
+        only = set(weights) == {"M"}
+        arguments |= {"initial_memory" if only else f"initial_memory.{n}": w for n, w in weights.items()}
+    for name in ("q", "k", "v"):
+        arguments[name] = arguments[name].to(dtype).double()
+    for table in (arguments, case.state):
+        for name in table:
+            table[name] = table[name].float().double()
+    return case
+
+
+def _arguments(rule: MemoryRule, shape: Shape, numbers: Numbers) -> dict[str, Tensor]:
+    """q, k, v and every gate, input and learned constant."""
+    symbols = shape.symbols(rule.features)
     # A normalised read divides by a sum of features: the sum of positive ones is far from zero.
     positive = rule.read.normaliser == "sum" and rule.features.kind not in ("elu1", "softmax")
 
@@ -152,60 +189,56 @@ def make_case(
     q, k = projection(["B", "T", "Hq", "K"]), projection(["B", "T", "Hk", "K"])
     if rule.features.kind != "elu1" or rule.depends_on_memory:
         q, k = q / math.sqrt(shape.K), k / k.norm(dim=-1, keepdim=True)
-    budget = step_budget(rule) / (shape.K if rule.features.kind == "elu1" else 1)
+    budget = step_budget(rule, shape) / (shape.K if rule.features.kind == "elu1" else 1)
     if rule.optimizer.lr.kind == "constant":
         budget /= rule.optimizer.lr.value or 1.0
-    step_given = rule.optimizer.lr.is_argument
+    lr_given = any(gate.is_argument for name, gate in rule.gates.items() if name.startswith("lr"))
+    step_given = lr_given or rule.block.row_scale == "token"
     gamma_given = rule.window.gate.is_argument and rule.window.normalise == "sum"
-    if rule.depends_on_memory and not step_given and not gamma_given:
+    if rule.depends_on_memory and not step_given and not gamma_given and not has_transforms(rule):
         k = k * math.sqrt(min(budget, 1.0))
     arguments = {"q": q, "k": k, "v": projection(["B", "T", "H", "V"])}
     for entry in signature_of(rule).tensors:
-        u = numbers.uniform(*resolve(entry.shape, symbols))
-        if entry.name == "lr":
+        size = resolve(entry.shape, symbols)
+        if entry.role == "constant":
+            arguments[entry.name] = numbers.constant(entry.name, *size)
+            continue
+        u = numbers.uniform(*size)
+        if entry.name.startswith("lr") or (entry.name == "row_scale" and not lr_given):
             u = (0.2 + 0.8 * u) * min(budget, 1.0)
-        elif entry.name == "log_alpha":
+        elif entry.name.startswith("log_alpha"):
             u = -0.1 * u - 0.01
-        elif entry.name == "log_theta":
+        elif entry.name.startswith("log_theta"):
             u = -0.2 - u
-        elif entry.name == "gamma":
+        elif entry.name in ("gamma", "row_scale"):
             u = 0.2 + 0.8 * u
-            if gamma_given and not step_given and rule.depends_on_memory:
+            if entry.name == "gamma" and gamma_given and not step_given and rule.depends_on_memory:
                 u = u * min(budget, 1.0)
         else:
             u = 0.3 + u
         arguments[entry.name] = u
-    case = Case(rule, shape, dtype, arguments)
-    if start == "state":
-        _random_state(case, numbers)
-    elif rule.memory.initial in ("learned", "given"):
-        arguments["initial_memory"] = 0.3 * numbers.normal(shape.H, shape.K, shape.V)
-    for name in ("q", "k", "v"):
-        arguments[name] = arguments[name].to(dtype).double()
-    for table in (arguments, case.state):
-        for name in table:
-            table[name] = table[name].float().double()
-    return case
+    return arguments
 
 
 def _random_state(case: Case, numbers: Numbers) -> None:
     """A state as some earlier tokens could have left it: rows before the sequence are zero, and at
     a border the open block's memory is the memory."""
-    rule, symbols = case.rule, case.shape.symbols
+    rule, symbols = case.rule, case.symbols
     limit = 3 * rule.block.size + 2
     position = (numbers.uniform(symbols["B"]) * limit).to(torch.int64)
     if symbols["B"]:
         position[0] = rule.block.size  # one sequence stands at a border
-    scales = {"memory.M": 0.3, "momentum.M": 0.1, "block.anchor": 0.3, "block.previous": 0.3, "origin.M": 0.3}
+    scales = {"momentum": 0.1, "update": 0.1}  # against that of a memory
     for name, letters in state_shapes(rule).items():
         shape = resolve(letters, symbols)
         if name == "position":
             continue
+        part = name.removeprefix("block.").partition(".")[0]
         if name == "normaliser.z":
             value = numbers.uniform(*shape) + 0.5
         elif name == "normaliser.momentum":
             value = -0.1 * numbers.uniform(*shape)  # it sums gradients, which are -phi(k)
-        elif name.startswith("window."):
+        elif part == "window":
             argument = case.arguments[name.removeprefix("window.")]
             fixed = argument.abs().mean() if argument.numel() else 1.0
             value = numbers.uniform(*shape) * fixed
@@ -213,25 +246,35 @@ def _random_state(case: Case, numbers: Numbers) -> None:
             value = value * held.reshape(*held.shape, *[1] * (len(shape) - 2))
             if name == "window.k" and case.shape.key_heads not in (None, case.shape.H):
                 value = value[:, :, :1].expand(shape).contiguous()
+        elif part.startswith("pool_"):
+            seen = (position % rule.block.size).double()[:, None]
+            # Of decays near one, or of steps as they come.
+            steps = case.arguments.get(part.removeprefix("pool_"))
+            each = 1.0 if steps is None else steps.mean() if steps.numel() else 0.1
+            value = seen * each * (0.8 + 0.2 * numbers.uniform(*shape))
+        elif rule.memory.is_linear and part in scales:
+            value = scales[part] * numbers.normal(*shape)
         else:
-            value = scales[name] * numbers.normal(*shape)
+            value = scales.get(part, 1.0) * numbers.weight(*shape, bias=len(letters) == 3)
         case.state[name] = value
     case.position = position
 
 
 def _operator_state(leaves: Mapping[str, Tensor], case: Case) -> OperatorState:
-    """The state of a case from its leaves."""
-    parts: dict[str, dict[str, Tensor]] = {
-        part: {} for part in ("memory", "momentum", "normaliser", "window", "block", "origin")
-    }
-    for name in case.state:
-        part, _, entry = name.partition(".")
-        parts[part][entry] = leaves[name]
+    """The state of a case from its leaves: at a border anchors are the memory, and sums are zero."""
     assert case.position is not None
-    if "anchor" in parts["block"]:
-        border = (case.position % case.rule.block.size == 0)[:, None, None, None]
-        parts["block"]["anchor"] = torch.where(border, parts["memory"]["M"], parts["block"]["anchor"])
-    return OperatorState(position=case.position.clone(), **parts)
+    border = case.position % case.rule.block.size == 0
+    tensors = {"position": case.position.clone()}
+    for name in case.state:
+        own = leaves[name]
+        at_border = border.reshape(-1, *[1] * (own.dim() - 1))
+        part, _, weight = name.removeprefix("block.").partition(".")
+        if part == "anchor":
+            own = torch.where(at_border, leaves[f"memory.{weight or 'M'}"], own)
+        elif name.startswith("block.") and part != "previous":
+            own = torch.where(at_border, 0.0, own)
+        tensors[name] = own
+    return OperatorState.of(tensors)
 
 
 # -- running -----------------------------------------------------------------------------------------
@@ -249,25 +292,28 @@ def run_case(
     """The call by a backend, or by the definition (backend "definition", in `precision`), in pieces
     that end at `splits`, with gradients."""
     leaves = case.leaves(backend)
-    given = {name: leaves[name] for name in case.arguments if name != "initial_memory"}
-    memory = leaves.get("initial_memory")
+    given = {name: leaves[name] for name in case.arguments if not name.startswith("initial_memory")}
+    memory = initial_memory(leaves)
     state: Any = _operator_state(leaves, case) if case.state else None
     per_token = {"q", "k", "v"}
-    per_token |= {entry.name for entry in signature_of(case.rule).tensors if entry.shape[:2] == ("B", "T")}
-    operator = None if backend == "definition" else compiled(case.rule, backend)
+    per_token |= {entry.name for entry in signature_of(case.rule).tensors if entry.per_token}
+    operator: Any = None if backend == "definition" else compiled(case.rule, backend)
     reads, begin = [], 0
     for end in (*splits, case.shape.T):
         piece = {n: t[:, begin:end] if n in per_token else t for n, t in given.items()}
-        options = {"initial_state": state, "output_final_state": True}
-        if state is None and memory is not None:
-            options["initial_memory"] = {"M": memory}
+        start = memory if state is None else None
         if operator is None:
-            names = {entry.name for entry in case.rule.inputs}
-            inputs = {name: piece.pop(name) for name in names}
-            y, found = run(case.rule, **piece, inputs=inputs, dtype=precision, **options)
-            state = OperatorState(**found)
+            gates, inputs = split_names(case.rule, piece)
+            before = None if state is None else to_reference(state)
+            q, k, v = (piece[name] for name in "qkv")
+            y, found = run(
+                case.rule, q, k, v, **gates, inputs=inputs, dtype=precision,
+                initial_state=before, initial_memory=start,
+            )  # fmt: skip
+            assert found is not None
+            state = from_reference(found)
         else:
-            y, state = operator(**piece, **options)
+            y, state = operator(**piece, initial_state=state, initial_memory=start, output_final_state=True)
             assert y.dtype == case.dtype
         reads.append(y)
         begin = end
@@ -329,9 +375,19 @@ class Deviation:
         return not (self.rms <= self.bar and self.top <= MAXIMUM * self.bar)
 
 
-def deviations(found: Result, expected: Result, dtype: torch.dtype) -> dict[str, Deviation]:
+def bars_of(case: Case) -> tuple[float, float]:
+    """The bars of the case's values and of its gradients."""
+    value, gradient = BARS[case.dtype]
+    rule = case.rule
+    transforms = [entry.kind for name in rule.memory.weight_names for entry in rule.transform_of(name)]
+    if "newton_schulz" in transforms:
+        gradient = max(gradient, NEWTON_SCHULZ_GRADIENTS)
+    return value, gradient
+
+
+def deviations(found: Result, expected: Result, case: Case) -> dict[str, Deviation]:
     """The deviation of every value ("y", "memory.M") and every gradient ("d_q")."""
-    value_bar, gradient_bar = BARS[dtype]
+    value_bar, gradient_bar = bars_of(case)
     assert torch.equal(found.position, expected.position)
     assert found.values.keys() == expected.values.keys()
     pairs = [(name, value, expected.values[name], value_bar) for name, value in found.values.items()]
@@ -344,7 +400,7 @@ def check(case: Case, backend: str, splits: Sequence[Sequence[int]] = ((),)) -> 
     expected = run_case(case, "definition")
     assert bounded(expected), f"{case.rule.name}: the definition grows past 1e3, choose smaller steps"
     for split in splits:
-        found = deviations(run_case(case, backend, split), expected, case.dtype)
+        found = deviations(run_case(case, backend, split), expected, case)
         bad = [str(entry) for entry in found.values() if entry.outside]
         assert not bad, f"{case.rule.name} {backend} {case.shape} split {list(split)}: " + "; ".join(bad)
 
@@ -361,7 +417,7 @@ def check_random(case: Case, backend: str, splits: Sequence[Sequence[int]]) -> s
         return "grows"
     outcome, own = "agrees", dict[str, float]()
     for split in splits:
-        found = deviations(run_case(case, backend, split), expected, case.dtype)
+        found = deviations(run_case(case, backend, split), expected, case)
         outside = [entry for entry in found.values() if entry.outside]
         if outside:
             outcome, own = "ill-conditioned", _conditioning(case, expected, split)
@@ -386,7 +442,7 @@ def _conditioning(case: Case, expected: Result, split: Sequence[int], samples: i
     for _ in range(samples):
         nearby = replace(case, arguments=moved(case.arguments), state=moved(case.state))
         result = run_case(nearby, "definition", split, torch.float32)
-        for name, entry in deviations(result, expected, case.dtype).items():
+        for name, entry in deviations(result, expected, case).items():
             worst[name] = max(worst.get(name, 0.0), entry.rms)
     return worst
 

@@ -1,0 +1,112 @@
+"""Kernels of deep memories: held whole or walked in tiles, they compute the float64 definition's function."""
+
+from __future__ import annotations
+
+import pytest
+
+from atlasgen.emit.plan import Structure
+from atlasgen.emit.triton_module import emit_module
+from atlasgen.runtime.configuration import default_configuration, emitted_module
+from atlasgen.runtime.cross_compile import compile_many
+from atlasgen.runtime.launch import CallSizes, KernelTiles, Tiles, own_extents
+from atlasgen.runtime.resources import jobs
+from atlasgen.schedules.serve import schedule
+from atlasgen.spec import rule_from_table
+from tests.emit.test_structures import backend_of
+from tests.rules.compare import Shape, check, make_case
+
+WHOLE = Structure("split", "all", True, 4)
+WALKED = Structure("split", "all", False, 4, "D1")
+MLP = {"kind": "mlp", "depth": 2, "hidden": "4*K", "act": "gelu", "initial": "given"}
+MEMORIES = {
+    "bias": {**MLP, "bias": True},
+    "depth_3": {**MLP, "depth": 3, "hidden": "3*K"},
+    "gated": {"kind": "gated_mlp", "hidden": "4*K", "act": "silu", "initial": "given"},
+    "normed": {**MLP, "norm": "layer", "residual": "x"},
+}
+
+
+# Block-parallel kernels that no tiles of the default structure bring below the register file, by some bytes.
+SPILLING = {"sm_80": {"gates_gradient"}, "sm_89": {"output"}}
+
+
+def rule_of(name: str, memory: dict, **fields):
+    table = {
+        "rule": name,
+        "memory": memory,
+        "features": "identity",
+        "loss": "l2",
+        "window": {"length": 4, "gate": "token"},
+        "block": 16,
+        "optimizer": {"kind": "momentum", "lr": "token", "theta": "token"},
+        "retention": "token",
+    }
+    return rule_from_table(table | fields)
+
+
+@pytest.mark.parametrize("structure", [WHOLE, WALKED, Structure("fused")], ids=lambda s: s.label)
+@pytest.mark.parametrize("tokens", [1, 17, 70])
+def test_lengths_below_and_above_blocks(tokens, structure):
+    case = make_case(rule_of("two_layers", MLP), Shape(B=1, T=tokens, H=1, K=5, V=3), seed=1, start="state")
+    check(case, backend_of(structure), [()])
+
+
+@pytest.mark.parametrize("structure", [WHOLE, WALKED], ids=lambda structure: structure.label)
+@pytest.mark.parametrize("name", MEMORIES)
+def test_memories_agree_with_the_definition(name, structure):
+    case = make_case(rule_of(name, MEMORIES[name]), Shape(B=2, T=37, H=1, K=5, V=5), seed=2, start="state")
+    check(case, backend_of(structure), [(), (7, 21)])
+
+
+@pytest.mark.parametrize("boundary", ["halo", "carry"])
+def test_decay_towards_the_initial_memory_streams_too(boundary):
+    fields = {
+        "retention": {"kind": "token", "toward": "initial"},
+        "window": {"length": 4, "gate": "token", "boundary": boundary},
+    }
+    case = make_case(
+        rule_of("towards", MLP, **fields), Shape(B=1, T=37, H=1, K=5, V=3), seed=3, start="state"
+    )
+    check(case, backend_of(WALKED), [(), (7,)])
+
+
+def test_tiles_of_hidden_units_do_not_change_the_result():
+    tiles = dict.fromkeys(("state", "sources", "output", "state_gradient"), KernelTiles(block_hidden=32))
+    case = make_case(rule_of("tiles", MLP), Shape(B=1, T=20, H=1, K=10, V=3), seed=4)
+    check(case, backend_of(WALKED, Tiles(tiles), "_32"))
+
+
+def test_unwritten_rows_and_slots_show(monkeypatch):
+    monkeypatch.setenv("ATLASGEN_POISON", "1")
+    case = make_case(rule_of("poisoned", MLP), Shape(B=2, T=33, H=1, K=5, V=3), seed=5, start="state")
+    check(case, backend_of(WALKED), [(), (1,)])
+
+
+def test_a_streamed_state_is_no_value_of_a_loop():
+    kernels = {
+        kernel.name: kernel for kernel in emit_module(schedule(rule_of("m", MLP)), WALKED).plan.kernels
+    }
+    for name in ("state", "state_gradient"):
+        assert not kernels[name].carries and len(kernels[name].streams) == 4
+    assert all(kernel.walk == "D1" for kernel in kernels.values() if kernel.values != "none")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["sm_80", "sm_89", "sm_90", "sm_100", "gfx942"])
+def test_a_wide_memory_with_momentum_compiles_without_spills(target):
+    """64-256-64, bfloat16 inputs, blocks of 64, window 16: registers suffice, and 99 KiB of shared memory.
+
+    The sequential kernels, which stream the state, never spill.
+    """
+    rule = rule_of("wide", MLP, block=64, window={"length": 16, "gate": "token"})
+    program = schedule(rule).forward
+    configuration = default_configuration(rule, target)
+    own = tuple(own_extents(rule, program, 64, 64).items())
+    sizes = CallSizes(8, 4096, 16, 64, 64, 64, 64, program.halo, program.window, own)
+    module = emitted_module(rule, configuration.structure)
+    found = jobs(module, sizes, configuration.tiles, "bfloat16", target)
+    results = dict(zip(found, compile_many(found.values(), time_limit=300), strict=True))
+    assert {name: result.error for name, result in results.items() if result.error} == {}
+    spilled = {name: result.spill_bytes for name, result in results.items() if result.spill_bytes}
+    assert set(spilled) <= SPILLING.get(target, set()) and sum(spilled.values()) <= 64
+    assert max(result.shared_bytes for result in results.values()) <= 99 * 1024
