@@ -327,7 +327,7 @@ class TorchEmitter:
     def _is_product(self, node: Node) -> bool:
         """True if computing a node of the loop again would repeat a matrix product."""
         entries = walk([node], set(self.nodes) - self.inside)
-        return any(entry.op == "dot" for entry in entries if entry in self.inside)
+        return any(entry.op in torch_text.PRODUCTS for entry in entries if entry in self.inside)
 
     def _loop(self) -> None:
         writer, loop = self.writer, self.loop

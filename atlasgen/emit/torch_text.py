@@ -14,6 +14,14 @@ from atlasgen.ir.node import Node
 from atlasgen.ir.operators.base import spread
 
 DECAYS = ("decay", "decay_from_start", "decay_to_end", "decay_whole")
+PRODUCTS = (  # operators that take as long as a matrix product
+    "dot",
+    "contract",
+    "newton_schulz",
+    "newton_schulz_gradient",
+    "polynomial",
+    "polynomial_gradient",
+)
 NEW_MEMORY = ("map", "dot")  # operators whose value is an array that nothing else holds
 
 
