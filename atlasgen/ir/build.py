@@ -367,7 +367,10 @@ def renamed_axes(key: str, value: Any, names: dict[str, str]) -> Any:
     """An attribute of a node whose axes are renamed: the axes that it mentions are too."""
     if key in ("row", "column", "dim", "rows", "columns"):
         return names.get(value, value)
-    return ordered(names.get(dim, dim) for dim in value) if key == "summed" else value
+    if key != "summed":
+        return value
+    axes: tuple[str, ...] = value
+    return ordered(names.get(dim, dim) for dim in axes)
 
 
 def _mentions(node: Node, names: dict[str, str]) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from atlasgen.emit.torch_emitter import backward_text, forward_text
+from atlasgen.emit.torch_emitter import backward_text, forward_text, leaf_name
 from atlasgen.errors import CompileError
 from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.node import ROWS, Node, walk
@@ -28,7 +28,7 @@ from atlasgen.spec.rule import MemoryRule
 from atlasgen.spec.shapes import extent
 
 LARGEST_BLOCK = 8192  # rows: their [rows, rows] weights take 256 MiB a head
-DEEP_SPACING = 4  # blocks between checkpoints of a deep memory
+DEEP_SPACING = 8  # blocks between checkpoints of a deep memory
 EVEN = 16  # products with 80 columns take three quarters of the time of those with 79
 
 
@@ -155,9 +155,14 @@ class TorchProgram:
         """Gradients by input name, each in its input's dtype."""
         call = Call(self, tensors)
         backward, wanted = self.programs.backward, self.backward_leaves
-        arrays = call.arrays(wanted)
-        again = self._computed_again(call, saved, wanted) if self.checkpoint_every is not None else None
-        if again is None:
+        again = None
+        if self.checkpoint_every is not None:
+            every = call.arrays(dict.fromkeys((*self.leaves, *wanted)))
+            names = {leaf_name(leaf) for leaf in wanted}
+            arrays = {name: array for name, array in every.items() if name in names}
+            again = self._computed_again(call, every, saved)
+        else:
+            arrays = call.arrays(wanted)
             arrays |= {name: saved[name] for name in self.backward_kept}
             for carry in self.program.carries:
                 if carry.leaf in wanted:
@@ -177,10 +182,12 @@ class TorchProgram:
         return call.collect(backward, result)
 
     def _computed_again(
-        self, call: Call, saved: Mapping[str, Tensor], wanted: Sequence[Node]
+        self, call: Call, arrays: Mapping[str, Any], saved: Mapping[str, Tensor]
     ) -> Callable[[Span, Mapping[str, Tensor]], Mapping[str, Any]]:
         """A function that gives the forward values of a span of blocks from the state at its start."""
-        arrays, every = call.arrays(self.leaves), self.checkpoint_every
+        names = {leaf_name(leaf) for leaf in self.leaves}
+        arrays = {name: array for name, array in arrays.items() if name in names}
+        every = self.checkpoint_every
         assert every is not None
 
         def values(span: Span, carried: Mapping[str, Tensor]) -> Mapping[str, Any]:
@@ -192,7 +199,7 @@ class TorchProgram:
             part = call.part(arrays, span)
             result = self._functions["forward"](**call.frame_of(span), **part, **states)
             found = {name: result[name] for name in self.backward_kept}
-            read = [carry.name for carry in self.program.carries if carry.leaf in wanted]
+            read = [carry.name for carry in self.program.carries if carry.leaf in self.backward_leaves]
             return found | {name: result[f"{name}_blocks"] for name in read}
 
         return values

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -178,7 +178,7 @@ class Call:
             table[carry.name] = value.to(self.dtype)
         return table
 
-    def arrays(self, wanted: Sequence[Node]) -> dict[str, Any]:
+    def arrays(self, wanted: Iterable[Node]) -> dict[str, Any]:
         """Arrays of all leaves but carries and gradients, by the emitted programs' names."""
         rows: dict[str, list[Node]] = {}
         found: dict[str, Any] = {}
