@@ -22,7 +22,8 @@ def build(
         "generated"
     ),
 ) -> None:
-    """Write each rule's package of kernels. The same spec gives the same bytes."""
+    """Write each rule's package: kernels, where the rule has them, and the torch program. The same spec gives
+    the same bytes."""
     output = console()
     part("atlasgen.emit.package", "write_files", "Writing packages")
     from atlasgen.cli.packages import stale, write_package

@@ -8,25 +8,31 @@ from pathlib import Path
 from atlasgen.cli.equations import update_equations
 from atlasgen.emit.package import IGNORED, Parts, package_files, stale_files, write_files
 from atlasgen.emit.plan import Structure
+from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.nn.classes import class_name
-from atlasgen.runtime.configuration import DEFAULT
+from atlasgen.runtime.configuration import default_configuration
 from atlasgen.runtime.torch_backend import program_source
-from atlasgen.schedules.serve import schedule
+from atlasgen.schedules.serve import Scheduled, schedule
 from atlasgen.spec import load_rule, shipped_specs
 from atlasgen.spec.rule import MemoryRule
 
-# The structures that every package holds, by the name in their file's name.
-STRUCTURES = {"split": DEFAULT.structure, "fused": Structure("fused")}
+
+def structures_of(scheduled: Scheduled) -> dict[str, Structure]:
+    """The structures that a rule's package holds, by the name in their file's name; none without kernels."""
+    if kernel_refusals(scheduled.forward):
+        return {}
+    return {"split": default_configuration(scheduled.rule).structure, "fused": Structure("fused")}
 
 
 def files_of(rule: MemoryRule) -> dict[str, str]:
-    """The files of a rule's package, by name.
+    """The files of a rule's package, by name; no kernels where none compute the rule.
 
     Raises CompileError where no schedule serves the rule.
     """
     scheduled = schedule(rule)
-    equations = update_equations(rule)
-    return package_files(Parts(scheduled, class_name(rule), equations, STRUCTURES, program_source(scheduled)))
+    structures = structures_of(scheduled)
+    program = program_source(scheduled)
+    return package_files(Parts(scheduled, class_name(rule), update_equations(rule), structures, program))
 
 
 def write_package(rule: MemoryRule, folder: Path) -> Path:

@@ -177,6 +177,10 @@ class _Printer:
     def _simple(self, node: ast.stmt, indent: int) -> list[str]:
         if isinstance(node, ast.Assign):
             targets = "".join(f"{text(target).strip('()')} = " for target in node.targets)
+            (target, *others) = node.targets
+            if isinstance(target, ast.Tuple) and not others and indent + len(targets) >= WIDTH:
+                names = [f"{' ' * indent}    {text(element)}," for element in target.elts]
+                return [" " * indent + "(", *names, *statement_lines(") = ", node.value, "", indent)]
             return statement_lines(targets, node.value, "", indent)
         if isinstance(node, ast.AugAssign):
             return statement_lines(f"{text(node.target)} {SYMBOLS[type(node.op)]}= ", node.value, "", indent)

@@ -1,8 +1,9 @@
 """The package of one rule: its kernels, torch program and launch plan as files, with a manifest.
 
 The content is a function of the rule and the generator alone, so that equal rules give equal bytes and a
-package that was not rebuilt can be told. What belongs to later stages (the name of the layer class, the
-structures that the runtime chooses, the torch program) is handed in as `Parts`.
+package that was not rebuilt can be told. A rule that no kernel computes has a package too: its torch program
+runs, and the plan and the manifest say what is without kernels. What belongs to later stages (the name of the
+layer class, the structures that the runtime chooses, the torch program) is handed in as `Parts`.
 """
 
 from __future__ import annotations
@@ -13,16 +14,18 @@ import json
 import os
 import shutil
 import tempfile
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from atlasgen.emit.formatting import formatted
+from atlasgen.emit.formatting import WIDTH, formatted
 from atlasgen.emit.launch_plan import kernel_table, plan_lines
 from atlasgen.emit.plan import Structure
+from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.emit.triton_module import GENERATOR, EmittedModule, emit_module
-from atlasgen.errors import ArgumentError
+from atlasgen.errors import ArgumentError, sentence, shown
 from atlasgen.schedules.serve import Scheduled
 from atlasgen.spec.load import shipped_specs
 from atlasgen.spec.printing import rule_to_toml
@@ -78,8 +81,14 @@ def _origin(scheduled: Scheduled) -> str:
 
 
 def _equations(parts: Parts) -> list[str]:
+    """The equations, a formula a line; a remark that is too long goes on below itself."""
     width = max((len(formula) for formula, _ in parts.equations), default=0)
-    return [f"    {formula:<{width}}   {remark}".rstrip() for formula, remark in parts.equations]
+    lines = []
+    for formula, remark in parts.equations:
+        head, *rest = textwrap.wrap(remark, WIDTH - width - 7) or [""]
+        lines.append(f"    {formula:<{width}}   {head}".rstrip())
+        lines += [" " * (width + 7) + line for line in rest]
+    return lines
 
 
 def _package_module(parts: Parts) -> str:
@@ -175,13 +184,34 @@ def _plan(parts: Parts, emitted: Mapping[str, EmittedModule]) -> str:
         "",
         _origin(scheduled),
         "",
-        f"Blocks of C = {scheduled.chunk} rows{halo}, N = blocks of a call. Every structure computes the "
-        "same rule; which one runs is a tuning choice. Strides and sizes are left out of what is read.",
+        f"Blocks of C = {scheduled.chunk} rows{halo}, N = blocks of a call. {_about_kernels(emitted)}",
         "",
+        *_missing_kernels(scheduled),
     ]
     for name, module in emitted.items():
         lines += plan_lines(name.capitalize(), kernels_file(name), module)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _about_kernels(emitted: Mapping[str, EmittedModule]) -> str:
+    if not emitted:
+        return 'There are no kernels: backend = "torch" runs `torch_program.py`, on CPUs and GPUs.'
+    return (
+        "Every structure computes the same rule; which one runs is a tuning choice. Strides and sizes are "
+        "left out of what is read."
+    )
+
+
+def _missing_kernels(scheduled: Scheduled) -> list[str]:
+    """The section that says what no kernel computes; empty where there are kernels."""
+    refusals = kernel_refusals(scheduled.forward)
+    if not refusals:
+        return []
+    entries = [
+        f"- `{field} = {shown(value)}`: {sentence(reason)} Nearest that has kernels: {nearest}"
+        for field, value, reason, nearest in refusals
+    ]
+    return ["## What has no kernels", "", *entries, ""]
 
 
 def _manifest(parts: Parts, emitted: Mapping[str, EmittedModule], files: Mapping[str, str]) -> str:
@@ -207,6 +237,7 @@ def _manifest(parts: Parts, emitted: Mapping[str, EmittedModule], files: Mapping
         "inputs": list(scheduled.inputs),
         "outputs": list(scheduled.outputs),
         "structures": structures,
+        "without_kernels": [entry._asdict() for entry in kernel_refusals(scheduled.forward)],
         "files": {name: digest(text) for name, text in sorted(files.items())},
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"

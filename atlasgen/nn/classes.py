@@ -20,7 +20,22 @@ WORDS = {
     "lact": "LaCT",
     **{
         acronym.lower(): acronym
-        for acronym in ("GLA", "SWLA", "SWDT", "DLA", "TTT", "KDA", "MLP", "GSA", "GDN", "RWKV7", "LSTM")
+        for acronym in (
+            "GLA",
+            "SWLA",
+            "SWDT",
+            "DLA",
+            "TTT",
+            "KDA",
+            "MLP",
+            "GSA",
+            "GDN",
+            "RWKV7",
+            "LSTM",
+            "PP",
+            "FLA",
+            "GD",
+        )
     },
 }
 

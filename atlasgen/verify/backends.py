@@ -14,9 +14,10 @@ from atlasgen.runtime.operator import MemoryOperator
 from atlasgen.spec.rule import MemoryRule
 
 STRUCTURES = (
-    "default, fused, split, or split_inline, split_vectors, split_all with _rows and a number of pieces"
+    "default, fused, split, or split_inline, split_vectors, split_all with _rows, a number of pieces, "
+    "and _D1 to walk a deep memory's first hidden axis"
 )
-_LABEL = re.compile(r"(fused)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?")
+_LABEL = re.compile(r"(fused)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(D[1-8]))?")
 
 
 class BackendUnavailableError(Exception):
@@ -37,7 +38,7 @@ def operator_of(rule: MemoryRule, backend: str) -> MemoryOperator:
     try:
         if not label:
             return compile_rule(rule, backend=base)
-        structure = structure_of(label)
+        structure = structure_of(label, rule)
         name = f"triton_{structure.label}"
         register_backend(name, _factory(structure))
         return compile_rule(rule, backend=name)
@@ -47,26 +48,27 @@ def operator_of(rule: MemoryRule, backend: str) -> MemoryOperator:
         ) from None
 
 
-def structure_of(label: str) -> Any:
+def structure_of(label: str, rule: MemoryRule) -> Any:
     """The emitter's Structure of a label, as in `Structure.label`.
 
-    "split" is the plainest one, "default" that of calls without a tuned result.
+    "split" is the plainest one, "default" that of the rule's calls without a tuned result.
 
     Raises ArgumentError for an unknown label, ImportError without the emitter.
     """
     from atlasgen.emit.plan import Structure
 
     if label == "default":
-        from atlasgen.runtime.configuration import DEFAULT
+        from atlasgen.runtime.configuration import default_configuration
 
-        return DEFAULT.structure
+        return default_configuration(rule).structure
     found = _LABEL.fullmatch(label)
     if found is None:
         raise ArgumentError("form", "no structure of kernels", value=label, allowed=STRUCTURES)
-    fused, gates, rows, pieces = found.groups()
+    fused, gates, rows, pieces, walk = found.groups()
     if fused:
         return Structure(form="fused")
-    return Structure("split", gates or "inline", rows is not None, int(pieces or 1))  # type: ignore[arg-type]
+    gates = gates or "inline"
+    return Structure("split", gates, rows is not None, int(pieces or 1), walk)  # type: ignore[arg-type]
 
 
 @functools.cache

@@ -15,7 +15,7 @@ from atlasgen.verify.backends import operator_of
 from atlasgen.verify.cases import Case
 from atlasgen.verify.execute import Outcome, run_operator, run_reference
 from atlasgen.verify.inputs import Arguments, draw
-from atlasgen.verify.measure import FORWARD_BARS, GRADIENT_BARS, TensorResult, measure, scale_of
+from atlasgen.verify.measure import BARS, TensorResult, bars_of, measure, scale_of
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -88,16 +88,19 @@ def _case(
         failure = f"{type(error).__name__}: {error}"
         return CaseResult(rule.name, backend, name, case, (), time.perf_counter() - start, failure)
     seconds = time.perf_counter() - start
-    return CaseResult(rule.name, backend, name, case, compare(found, reference, name), seconds)
+    return CaseResult(rule.name, backend, name, case, compare(found, reference, name, rule), seconds)
 
 
-def compare(found: Outcome, reference: Outcome, dtype_name: str) -> tuple[TensorResult, ...]:
-    """Every tensor of an outcome against the reference's, y first, by the bars of the dtype."""
+def compare(
+    found: Outcome, reference: Outcome, dtype_name: str, rule: MemoryRule | None = None
+) -> tuple[TensorResult, ...]:
+    """Every tensor of an outcome against the reference's, y first, by the bars of the rule and the dtype."""
     dtype = DTYPES[dtype_name]
+    value_bar, gradient_bar = BARS[dtype] if rule is None else bars_of(rule, dtype)
     results: list[TensorResult] = []
     for own, wanted, bar in (
-        (found.results, reference.results, FORWARD_BARS[dtype]),
-        (found.gradients, reference.gradients, GRADIENT_BARS[dtype]),
+        (found.results, reference.results, value_bar),
+        (found.gradients, reference.gradients, gradient_bar),
     ):
         scale = scale_of(wanted)
         for name, tensor in wanted.items():

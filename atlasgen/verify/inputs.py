@@ -140,6 +140,12 @@ class Drawing:
     def between(self, low: float, high: float, *shape: int) -> Tensor:
         return low + (high - low) * torch.rand(*shape, generator=self.generator, dtype=torch.float64)
 
+    @property
+    def fading(self) -> float:
+        """How fast memories may fade: a deep one does not come back from zero."""
+        to_zero = self.rule.retention.toward == "zero"
+        return 0.1 if to_zero and self.rule.memory.initial != "zero" else 1.0
+
     def weights(self, *rows: int, sizes: Mapping[str, int]) -> dict[str, Tensor]:
         """A memory by weight: matrices [*rows, in, out] of N(0, 1/in), biases a tenth of N(0, 1)."""
         return {name: self.weight(*rows, *shape, bias=len(shape) == 1) for name, shape in
@@ -209,7 +215,7 @@ class _Maker(Drawing):
         if entry.role == "input":
             return {"unit": (0.1, 0.9), "log_decay": (-0.2, 0.0)}.get(entry.range, (0.3, 1.3))
         if entry.name.startswith("log_alpha"):
-            return (-0.1, 0.0)
+            return (-0.1 * self.fading, 0.0)
         if entry.name.startswith("log_theta"):
             return (-1.5, -0.2)
         if entry.name == "gamma" or (entry.name == "row_scale" and given):

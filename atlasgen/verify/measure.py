@@ -12,8 +12,16 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-FORWARD_BARS = {torch.float32: 1e-5, torch.bfloat16: 6e-3, torch.float16: 2e-3}
-GRADIENT_BARS = {torch.float32: 1e-5, torch.bfloat16: 1e-2, torch.float16: 2e-3}
+from atlasgen.spec.rule import MemoryRule
+
+# rms(x - ref) / rms(ref), of values and of gradients.
+BARS = {
+    torch.float32: (1e-5, 1e-5),
+    torch.bfloat16: (6e-3, 1e-2),
+    torch.float16: (2e-3, 2e-3),
+}
+# Newton-Schulz lifts the rounding of small singular values to the size of the large ones.
+_NEWTON_SCHULZ_GRADIENTS = 1e-4
 # Below this part of its neighbours' size, a float64 reference is the rounding of terms that cancel.
 _CANCELLED = 1e-12
 
@@ -47,6 +55,15 @@ class TensorResult:
     @property
     def passed(self) -> bool:
         return self.problem is None and self.error <= self.bar
+
+
+def bars_of(rule: MemoryRule, dtype: torch.dtype) -> tuple[float, float]:
+    """What the error of values, and that of gradients, may be at most."""
+    values, gradients = BARS[dtype]
+    maps = [entry.kind for weight in rule.memory.weight_names for entry in rule.transform_of(weight)]
+    if "newton_schulz" in maps:
+        gradients = max(gradients, _NEWTON_SCHULZ_GRADIENTS)
+    return values, gradients
 
 
 def rms(tensor: Tensor) -> float:

@@ -1,17 +1,19 @@
-"""Omega rule with a dot loss over a window of 16 tokens.
+"""Omega rule with a dot loss over a window of 16 tokens, polynomial features.
 
+    φ(x) = all monomials of x up to degree 2 (symmetric)   of queries and keys
     ℓ = −⟨pred, v⟩
-    eᵢ = ∂ℓ/∂pred  at  pred = M*ᵀ kᵢ   the same at any M*: every block size is the same rule
-    Gₜ = Σ γᵢ kᵢ eᵢᵀ                   sum over i = max(1, t−15) … t
+    eᵢ = ∂ℓ/∂pred  at  pred = M*ᵀ φ(kᵢ)                    the same at any M*: every block size is the same
+                                                           rule
+    Gₜ = Σ γᵢ φ(kᵢ) eᵢᵀ                                    sum over i = max(1, t−15) … t
     Mₜ = αₜ Mₜ₋₁ − Gₜ
-    yₜ = Mₜᵀ qₜ                        read after the write
+    yₜ = Mₜᵀ φ(qₜ)                                         read after the write
 
     from atlasgen.generated.swla import SWLA, op
 
     layer = SWLA(hidden_size=256, num_heads=4)
     y = layer(x)
 
-Rule 785b322e2e88, schedule dual, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+Rule 59b9acc3a963, schedule dual, generator 1. Written by `atlasgen build`; edit the spec, not this file.
 """
 
 from __future__ import annotations

@@ -33,6 +33,8 @@ SHORT = (
     "call(FIRST + SECOND * THIRD, x, mask=is_feature_)",
     "x = call(call((FIRST + SECOND) * THIRD) - FOURTH)",
     "x = [FIRST, SECOND, THIRD, FOURTH]",
+    "FIRST, SECOND, THIRD, x = (a, b, a, b)",
+    "FIRST, SECOND, THIRD, x = (FIRST, SECOND, THIRD, b)",
 )
 LONG = [re.sub(r"\b([A-Z])[A-Z]+\b", r"value_\1_with_a_name_that_is_long", text) for text in SHORT]
 

@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import importlib
 import json
 import os
 import pickle
@@ -16,8 +17,9 @@ import atlasgen
 from atlasgen.cli import packages
 from atlasgen.emit import package
 from atlasgen.emit.triton_module import emit_module
-from atlasgen.errors import ArgumentError
-from atlasgen.runtime.configuration import DEFAULT
+from atlasgen.errors import ArgumentError, CompileError
+from atlasgen.nn.classes import class_name
+from atlasgen.runtime.configuration import DEFAULT, default_configuration
 from atlasgen.runtime.launch import load_module, shipped_file
 from atlasgen.runtime.torch_backend import program_source
 from atlasgen.schedules.serve import schedule
@@ -33,13 +35,14 @@ NAMES = [
     "plan.md",
     "manifest.json",
 ]
+WITH_KERNELS = ("simple_gla", "omeganet_linear", "titans_gd")
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the packages of two rules."""
+    """A folder with the packages of some rules, the last of which no kernel computes."""
     folder = tmp_path_factory.mktemp("built")
-    for name in ("simple_gla", "omeganet_linear"):
+    for name in (*WITH_KERNELS, "ttt_linear"):
         assert packages.write_package(load_rule(name), folder) == folder / name
     return folder
 
@@ -63,13 +66,43 @@ def test_the_shipped_packages_are_what_their_specs_give():
 
 
 def test_a_package_holds_the_rule_and_what_the_compiler_emits(built):
-    for name in ("simple_gla", "omeganet_linear"):
+    for name in WITH_KERNELS:
         folder, rule = built / name, load_rule(name)
         assert sorted(path.name for path in folder.iterdir()) == sorted(NAMES)
         assert load_rule(folder / "rule.toml") == rule
-        for form, structure in packages.STRUCTURES.items():
+        structures = packages.structures_of(schedule(rule))
+        assert set(structures) == {"split", "fused"}
+        assert structures["split"] == default_configuration(rule).structure
+        for form, structure in structures.items():
             emitted = emit_module(schedule(rule), structure)
             assert (folder / f"kernels_{form}.py").read_text("utf-8") == emitted.source
+
+
+def test_a_rule_without_kernels_has_a_package_that_says_why(built):
+    folder, rule = built / "ttt_linear", load_rule("ttt_linear")
+    kernels = ("kernels_split.py", "kernels_fused.py")
+    assert {path.name for path in folder.iterdir()} == set(NAMES) - set(kernels)
+    manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    assert manifest["structures"] == {}
+    (entry,) = manifest["without_kernels"]
+    assert (entry["field"], entry["value"]) == ("block.row_scale", "position")
+    with pytest.raises(CompileError) as caught:
+        emit_module(schedule(rule), default_configuration(rule).structure)
+    error = caught.value
+    assert entry == {name: getattr(error, name) for name in ("field", "value", "reason", "nearest")}
+    plan = (folder / "plan.md").read_text("utf-8")
+    assert 'There are no kernels: backend = "torch" runs `torch_program.py`' in plan
+    assert error.reason in plan and error.nearest in plan
+    text = (built / "titans_gd" / "manifest.json").read_text("utf-8")
+    assert json.loads(text)["without_kernels"] == []
+
+
+def test_packages_without_kernels_are_compared_like_others(tmp_path):
+    rule = load_rule("ttt_linear")
+    folder = packages.write_package(rule, tmp_path)
+    assert packages.stale(tmp_path, [rule]) == []
+    (folder / "kernels_split.py").write_text("")
+    assert packages.stale(tmp_path, [rule]) == ["ttt_linear/kernels_split.py: no part of the package"]
 
 
 def test_the_torch_program_is_the_one_that_runs(built):
@@ -113,7 +146,7 @@ def test_the_manifest_describes_every_file_and_kernel(built):
 
 def test_what_the_plan_says_is_stored_is_what_the_kernel_stores(built):
     """The tensors whose addresses reach tl.store, through the variables that hold them."""
-    for name in ("simple_gla", "omeganet_linear"):
+    for name in WITH_KERNELS:
         manifest = json.loads((built / name / "manifest.json").read_text("utf-8"))
         for structure in manifest["structures"].values():
             text = (built / name / structure["file"]).read_text("utf-8")
@@ -324,6 +357,19 @@ def test_a_package_offers_its_layer_and_operator():
     assert torch.equal(own, atlasgen.compile("omeganet_linear", "torch")(q, k, v, **gates)[0])
     with pytest.raises(AttributeError, match="no attribute 'OmegaNet'"):
         _ = omeganet_linear.OmegaNet
+
+
+@pytest.mark.parametrize("name", ["TTTLinear", "AtlasChunk", "OmegaNet", "SWLA", "TitansGD"])
+def test_a_layer_of_every_package_trains(name):
+    """With kernels or without: packages offer their layer, which runs on the torch backend."""
+    package = {layer: rule for rule in shipped_specs() for layer in [class_name(rule)]}[name]
+    layer = getattr(importlib.import_module(f"atlasgen.generated.{package}"), name)(
+        hidden_size=16, num_heads=2, backend="torch"
+    )
+    x = torch.randn(1, 19, 16, requires_grad=True)
+    y = layer(x)
+    y.square().sum().backward()
+    assert y.shape == x.shape and x.grad is not None and x.grad.isfinite().all() and x.grad.any()
 
 
 def test_kernels_run_from_the_shipped_file():

@@ -27,18 +27,11 @@ from atlasgen.runtime.state import OperatorState
 from atlasgen.spec.rule import Features, MemoryRule
 from atlasgen.spec.sizes import feature_size
 from atlasgen.verify.inputs import Drawing, initial_memory, split_names
+from atlasgen.verify.measure import bars_of
 from atlasgen.verify.stability import feature_norm, gain_of, has_transforms
 
 BACKENDS = ("torch", "triton")
 
-# rms(x - ref) / rms(ref), of values and of gradients.
-BARS = {
-    torch.float32: (1e-5, 1e-5),
-    torch.bfloat16: (6e-3, 1e-2),
-    torch.float16: (2e-3, 2e-3),
-}
-# Newton-Schulz lifts the rounding of small singular values to the size of the large ones.
-NEWTON_SCHULZ_GRADIENTS = 1e-4
 # max|x - ref| / max|ref| may be this many times the bar.
 MAXIMUM = 3.0
 # What the definition computes as zero up to float64's rounding has no relative error.
@@ -207,7 +200,7 @@ def _arguments(rule: MemoryRule, shape: Shape, numbers: Numbers) -> dict[str, Te
         if entry.name.startswith("lr") or (entry.name == "row_scale" and not lr_given):
             u = (0.2 + 0.8 * u) * min(budget, 1.0)
         elif entry.name.startswith("log_alpha"):
-            u = -0.1 * u - 0.01
+            u = (-0.1 * u - 0.01) * numbers.fading
         elif entry.name.startswith("log_theta"):
             u = -0.2 - u
         elif entry.name in ("gamma", "row_scale"):
@@ -375,19 +368,9 @@ class Deviation:
         return not (self.rms <= self.bar and self.top <= MAXIMUM * self.bar)
 
 
-def bars_of(case: Case) -> tuple[float, float]:
-    """The bars of the case's values and of its gradients."""
-    value, gradient = BARS[case.dtype]
-    rule = case.rule
-    transforms = [entry.kind for name in rule.memory.weight_names for entry in rule.transform_of(name)]
-    if "newton_schulz" in transforms:
-        gradient = max(gradient, NEWTON_SCHULZ_GRADIENTS)
-    return value, gradient
-
-
 def deviations(found: Result, expected: Result, case: Case) -> dict[str, Deviation]:
     """The deviation of every value ("y", "memory.M") and every gradient ("d_q")."""
-    value_bar, gradient_bar = bars_of(case)
+    value_bar, gradient_bar = bars_of(case.rule, case.dtype)
     assert torch.equal(found.position, expected.position)
     assert found.values.keys() == expected.values.keys()
     pairs = [(name, value, expected.values[name], value_bar) for name, value in found.values.items()]

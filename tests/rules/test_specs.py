@@ -10,7 +10,8 @@ import pytest
 import torch
 
 from atlasgen.spec import load_rule, shipped_specs
-from tests.rules.compare import BARS, Shape, check, make_case, run_case
+from atlasgen.verify.measure import BARS
+from tests.rules.compare import Shape, check, make_case, run_case
 
 SPECS = (
     "linear_attention",

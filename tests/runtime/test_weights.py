@@ -40,12 +40,12 @@ def call_of(name, tokens=6, heads=2):
 
 @each_rule
 @each_start
+@pytest.mark.parametrize("backend", ["defined", "reference", "torch"])
 @pytest.mark.parametrize("tokens", [0, 1, 9])
-def test_values_states_and_gradients(name, start, tokens):
+def test_values_states_and_gradients(name, start, tokens, backend):
     rule = WIDE[name]
     case = make_case(rule, shape_of(rule, T=tokens), seed=tokens, start=start)
-    check(case, "defined", [(), (tokens // 2,), (min(tokens, 4), min(tokens, 4))])
-    check(case, "reference", [(tokens // 3,)])
+    check(case, backend, [(), (tokens // 2,), (min(tokens, 4), min(tokens, 4))])
 
 
 @each_rule
@@ -149,8 +149,9 @@ def test_arguments_of_single_weights_and_learned_constants():
     norm = {"norm_gain": ("[H, V]", False), "norm_bias": ("[H, V]", False)}
     assert shown("mlp") == {
         "lr": token, "lr_b1": ("[H]", True),
-        "log_alpha": token, "log_alpha_W2": ("[H]", True), "log_theta": token, **norm,
+        "log_alpha": token, "log_theta": token, **norm,
     }  # fmt: skip
+    assert shown("gated") == {"lr": token, "log_alpha_W2": ("[H]", True), "gamma": token, "d": token}
     assert shown("held") == {"lr_W1": token, "lr_W2": token, "lr_W3": token, "log_theta": token}
     assert shown("rows") == {"lr": token, **norm, "row_scale": ("[H, 5]", False)}
     assert shown("row_gates") == {"row_scale": token, **norm}
@@ -224,7 +225,7 @@ def test_values_of_another_size_than_keys(name):
 def test_missing_and_unknown_arguments():
     arguments, memory = call_of("mlp")
     op = atlasgen.compile(WIDE["mlp"], "defined")
-    for name in ("lr", "lr_b1", "log_alpha_W2"):
+    for name in ("lr", "lr_b1", "log_alpha"):
         rest = {n: t for n, t in arguments.items() if n != name}
         with pytest.raises(ArgumentError, match=f"argument {name}: missing; .* needs lr, lr_b1") as caught:
             op(**rest, initial_memory=memory)

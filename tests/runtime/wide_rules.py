@@ -20,7 +20,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "block": 4,
         "optimizer": {"kind": "momentum", "lr": "token", "theta": "token"},
         "retention": {"kind": "token", "toward": "initial"},
-        "weights": {"b1": {"lr": "head"}, "W2": {"retention": "head"}},
+        "weights": {"b1": {"lr": "head"}},
     },
     "gated": {
         "memory": {"kind": "gated_mlp", "hidden": "K + 1", "initial": "given"},
@@ -30,6 +30,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "window": {"length": 3, "gate": "token", "boundary": "carry"},
         "block": 4,
         "optimizer": {"lr": "token"},
+        "weights": {"W2": {"retention": "head"}},
     },
     "held": {
         "memory": {"kind": "swiglu", "hidden": "2*K", "initial": "normal"},

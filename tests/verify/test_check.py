@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 import torch
 
 from atlasgen.errors import ArgumentError, CompileError
 from atlasgen.runtime.compile import register_backend
+from atlasgen.runtime.signature import signature_of
 from atlasgen.runtime.torch_backend import TorchProgram
 from atlasgen.spec import load_rule, rule_from_table, shipped_specs
 from atlasgen.verify import Case, draw, full_cases, quick_cases, verify_rule
 from atlasgen.verify.cases import AWKWARD_SIZES, AWKWARD_TOKENS
+from atlasgen.verify.measure import bars_of
+from tests.runtime.wide_rules import WIDE
 
 SMALL = [Case(2, 11, 2, 16, 12), Case(1, 9, 1, 16, 16, resumed=5, splits=(2,))]
 
@@ -23,7 +28,8 @@ def test_the_torch_backend_passes_the_quick_cases(name: str) -> None:
     for result in results:
         assert result.passed, (result.case, result.dtype, result.failure, result.worst)
         names = {tensor.name for tensor in result.tensors}
-        assert {"y", "state.memory.M", "state.position"} <= names
+        assert {"y", "state.position"} <= names
+        assert {f"state.memory.{weight}" for weight in rule.memory.weight_names} <= names
         if result.case.tokens and not result.case.resumed:
             assert {"d q", "d k", "d v"} <= names
 
@@ -51,6 +57,52 @@ def test_arguments_of_any_rule_are_drawn_where_it_is_stable(name: str) -> None:
     for result in verify_rule(rule, ["torch"], ["float32"], SMALL):
         assert result.passed, (result.case, result.failure, result.worst)
         assert all(tensor.max_reference < 1e3 for tensor in result.tensors if tensor.name == "y")
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_memories_of_many_weights_pass_the_quick_cases(name: str) -> None:
+    rule = WIDE[name]
+    if name == "held":
+        # Sums of fewer keys than channels have singular values that are rounding, which Newton-Schulz lifts.
+        rule = dataclasses.replace(rule, block=dataclasses.replace(rule.block, size=32))
+    for result in verify_rule(rule, ["torch"], ["float32"], quick_cases(rule)):
+        assert result.passed, (result.case, result.failure, result.worst)
+        assert all(tensor.max_reference < 1e3 for tensor in result.tensors if tensor.name == "y")
+        if result.case.tokens and not result.case.resumed:
+            given = {f"d {entry.name}" for entry in signature_of(rule).tensors}
+            assert given <= {tensor.name for tensor in result.tensors}
+            first = f"d initial_memory.{rule.memory.weight_names[0]}"
+            assert rule.memory.initial == "zero" or first in {t.name for t in result.tensors}
+
+
+def test_deep_memories_do_not_fade_in_a_case() -> None:
+    rule = rule_from_table({"memory": {"kind": "mlp", "initial": "learned"}, "retention": "token"})
+    decays = draw(rule, Case(1, 200, 1, 8, 8)).tensors["log_alpha"]
+    assert -2.5 < float(decays.sum()) < -0.5
+
+
+def test_a_call_ends_a_block_longer_than_itself() -> None:
+    block = {"size": 2000, "write": "block", "gate_pool": "mean"}
+    rule = rule_from_table({"loss": "l2", "block": block, "retention": "token", "optimizer": {"lr": "token"}})
+    cases = [case for case in quick_cases(rule) if case.resumed and case.tokens > 5]
+    assert cases
+    for case in cases:
+        state = draw(rule, case).state
+        position = int(state["position"][0])
+        assert 0 < 2000 - position < case.tokens, "the block is full inside the call"
+        means = state["block.pool_alpha"] / position
+        assert float(means.min()) > 0.8 and float(means.max()) <= 1
+
+
+def test_cases_of_a_rule_that_adds_keys_to_values_have_equal_sizes() -> None:
+    assert all(case.key == case.value for case in full_cases(WIDE["mlp"]))
+    assert any(case.key != case.value for case in full_cases(WIDE["gated"]))
+
+
+def test_gradients_through_newton_schulz_have_a_bar_of_their_own() -> None:
+    assert bars_of(WIDE["mlp"], torch.float32) == (1e-5, 1e-5)
+    assert bars_of(WIDE["graph"], torch.float32) == (1e-5, 1e-4)
+    assert bars_of(WIDE["held"], torch.bfloat16) == (6e-3, 1e-2)
 
 
 def test_full_cases_hold_the_whole_grid() -> None:
