@@ -17,7 +17,7 @@ what a rule does not use becomes zero, one or an identity matrix and vanishes in
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import sympy
 
@@ -191,9 +191,7 @@ class DualForm:
     ) -> Node:
         kept = rows.kept()
         lost, weights = rows.written()
-        terms = [(1, build.mul(kept, state)), (-1, build.mul(lost, momentum))]
-        if origin is not None:
-            terms.append((1, build.mul(one_minus(kept), origin)))
+        terms = [*retained(kept, state, origin), (-1, build.mul(lost, momentum))]
         for source, pairs in factors.items():
             terms += [(-1, outer_sum(weights[source], pair, source)) for pair in pairs]
         return build.add(*terms)
@@ -255,12 +253,9 @@ class DualForm:
         def through(state: Node) -> Node:
             return state if value is None else build.dot(value, state, weight.axes[0])
 
-        terms = [
-            (1, build.mul(kept, through(self.states[weight.name]))),
-            (-1, build.mul(lost, through(self.speeds[weight.name]))),
-        ]
-        if self.rule.retention.toward == "initial":
-            terms.append((1, build.mul(one_minus(kept), through(self.leaf("origin", weight)))))
+        origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
+        terms = retained(kept, self.states[weight.name], origin, through)
+        terms.append((-1, build.mul(lost, through(self.speeds[weight.name]))))
         for source in self.sources:
             for pair in self.pairs[source][weight.name]:
                 attention = self._attention(weight, value, pair.rows, weights[source], source)
@@ -303,6 +298,10 @@ def outer_sum(weight: Node, pair: Outer, source: str) -> Node:
     return build.dot(rows, pair.error, source)
 
 
-def one_minus(kept: Node) -> Node:
-    """1 - a."""
-    return build.map_(1 - x0, kept)
+def retained(
+    kept: Node, state: Node, origin: Node | None, through: Callable[[Node], Node] = lambda state: state
+) -> list[tuple[int, Node]]:
+    """Terms of a W (+ (1 - a) W_0), as a (W - W_0) + W_0: so the gradient of a is no difference of sums."""
+    if origin is None or build.is_const(kept, 1.0):
+        return [(1, build.mul(kept, through(state)))]
+    return [(1, build.mul(kept, through(build.sub(state, origin)))), (1, through(origin))]

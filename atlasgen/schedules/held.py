@@ -19,7 +19,7 @@ from atlasgen.ir import build
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import Capture, Carry
 from atlasgen.ir.scalar import inverse_root, placeholder, root
-from atlasgen.schedules.dual import DualForm, one_minus, outer_sum
+from atlasgen.schedules.dual import DualForm, outer_sum, retained
 from atlasgen.schedules.gates import border, gate, live, where
 from atlasgen.schedules.token_maps import mapped
 from atlasgen.spec.rule import Gate, MemoryRule
@@ -141,10 +141,8 @@ class HeldForm(DualForm):
         if self.rule.optimizer.lr_at == "update":
             update = build.mul(self._pooled("lr", *rows.gates.lr), update)
         alpha = self._pooled("alpha", *rows.gates.alpha)
-        terms = [(1, build.mul(alpha, state)), (-1, update)]
-        if self.rule.retention.toward == "initial":
-            terms.append((1, build.mul(one_minus(alpha), self.leaf("origin", weight))))
-        written = build.add(*terms)
+        origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
+        written = build.add(*retained(alpha, state, origin), (-1, update))
         if self.rule.retention.project.kind == "row_norm" and weight.is_matrix:
             written = self._restored(weight, written)
         return self.give(written, weight.tensor("memory") + "_next", "M at the end")

@@ -61,10 +61,10 @@ class TokenMap:
         return self.labels.give(result, self.weight.tensor("memory") + "_rows", "W_t of every token")
 
     def _kept(self, kept: Node, state: Node, origin: Node | None, weight: Node) -> Node:
-        terms = [(1, build.mul(kept, state)), (-1, build.dot(weight, self.updates, "j"))]
-        if origin is not None:
-            terms.append((1, build.mul(build.map_(1 - x0, kept), origin)))
-        return build.add(*terms)
+        update = build.dot(weight, self.updates, "j")
+        if origin is None or build.is_const(kept, 1.0):
+            return build.add((1, build.mul(kept, state)), (-1, update))
+        return build.add((1, build.mul(kept, build.sub(state, origin))), (1, origin), (-1, update))
 
 
 def mapped(transform: Transform, matrix: Node, weight: Weight, straight: bool) -> Node:
