@@ -29,18 +29,32 @@ _registered: dict[str, Factory] = {}
 _warned: set[str] = set()
 
 
-def compile(rule: MemoryRule | str | os.PathLike[str], backend: str = "auto") -> MemoryOperator:
+def compile(
+    rule: MemoryRule | str | os.PathLike[str],
+    backend: str = "auto",
+    checkpoint_every: int | None = None,
+) -> MemoryOperator:
     """The operator of a rule: a MemoryRule, the path of a spec file, or the name of a shipped spec.
 
     backend: "triton" (CUDA and ROCm tensors; CPU tensors under TRITON_INTERPRET=1), "torch" (any
     device), "reference" (float64, token by token, slow), or one of `register_backend`; "auto"
     takes triton for GPU tensors and torch for others, and where triton cannot serve the rule here
     it warns once with the reason and takes torch. An explicit choice never changes.
+    checkpoint_every: n makes the torch backend keep for the backward the state before every n-th
+    block alone and compute n blocks at a time again: less memory, more time. None is the rule's
+    default: every block with what it computed for a matrix memory, checkpoints for deep memories.
+    The result does not depend on it. The other backends choose for themselves.
     Raises SpecError for a wrong spec, CompileError for a rule that no schedule of the backend
     serves, ArgumentError for an unknown backend.
     """
     loaded = load_rule(rule)
-    return MemoryOperator(loaded, backend, Programs(loaded, backend))
+    whole = isinstance(checkpoint_every, int) and not isinstance(checkpoint_every, bool)
+    if checkpoint_every is not None and not (whole and checkpoint_every >= 1):
+        raise ArgumentError(
+            "checkpoint_every", "blocks between two checkpoints", value=checkpoint_every,
+            allowed="a whole number from 1, or None",
+        )  # fmt: skip
+    return MemoryOperator(loaded, backend, Programs(loaded, backend, checkpoint_every), checkpoint_every)
 
 
 def register_backend(name: str, factory: Factory) -> None:
@@ -68,18 +82,18 @@ def backends() -> tuple[str, ...]:
 class Programs:
     """The programs of one operator by kind of device, all made when the rule is compiled."""
 
-    def __init__(self, rule: MemoryRule, backend: str) -> None:
+    def __init__(self, rule: MemoryRule, backend: str, checkpoint_every: int | None = None) -> None:
         if backend not in backends():
             raise ArgumentError("backend", "unknown", value=backend, allowed=", ".join(backends()))
         self.needs_interpreter = backend == "triton"
         self.on_gpu: Program | None = None
         self.reference = ReferenceProgram(rule) if backend == "reference" else None
         if backend == "auto":
-            self.default = _program(rule, "torch")
+            self.default = _program(rule, "torch", checkpoint_every)
             if torch.cuda.is_available():
                 self.on_gpu = _triton_or_reason(rule)
         elif backend != "reference":
-            self.default = _program(rule, backend)
+            self.default = _program(rule, backend, checkpoint_every)
 
     def for_tensor(self, tensor: Tensor) -> Program:
         """The program for tensors on that device.
@@ -103,13 +117,16 @@ def _interpreting() -> bool:
     return os.environ.get("TRITON_INTERPRET", "") == "1"
 
 
-def _program(rule: MemoryRule, backend: str) -> Program:
+def _program(rule: MemoryRule, backend: str, checkpoint_every: int | None = None) -> Program:
+    spaced = backend == "torch" and checkpoint_every is not None
+
     def factory(rule: MemoryRule) -> Executable:
         if backend in _registered:
             return _registered[backend](rule)
-        return importlib.import_module(_MODULES[backend]).make_executable(rule)
+        module = importlib.import_module(_MODULES[backend])
+        return module.make_executable(rule, checkpoint_every) if spaced else module.make_executable(rule)
 
-    return program_for(rule, backend, factory)
+    return program_for(rule, f"{backend}_every_{checkpoint_every}" if spaced else backend, factory)
 
 
 def _triton_or_reason(rule: MemoryRule) -> Program | None:

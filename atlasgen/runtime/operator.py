@@ -37,9 +37,12 @@ class MemoryOperator:
     `signature` lists the arguments, `rule` is the rule, `backend` the word asked for.
     """
 
-    def __init__(self, rule: MemoryRule, backend: str, programs: Any) -> None:
+    def __init__(
+        self, rule: MemoryRule, backend: str, programs: Any, checkpoint_every: int | None = None
+    ) -> None:
         self.rule = rule
         self.backend = backend
+        self.checkpoint_every = checkpoint_every
         self.signature: Signature = signature_of(rule)
         self._programs = programs
         self._state_shapes = state_shapes(rule)
@@ -59,7 +62,7 @@ class MemoryOperator:
     def __reduce__(self) -> Any:
         from atlasgen.runtime.compile import compile
 
-        return compile, (self.rule, self.backend)
+        return compile, (self.rule, self.backend, self.checkpoint_every)
 
     def __call__(
         self,

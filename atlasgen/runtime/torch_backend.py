@@ -310,12 +310,12 @@ def _compiled(rule: MemoryRule) -> tuple[TorchPrograms, dict[str, Callable[..., 
     return programs, {name: namespace[name] for name in ("forward", "backward")}
 
 
-def make_executable(rule: MemoryRule) -> TorchProgram:
-    """The torch executable of a rule, checkpoints at their default distance.
+def make_executable(rule: MemoryRule, checkpoint_every: int | None = None) -> TorchProgram:
+    """The torch executable of a rule; checkpoint_every: as in `TorchProgram`.
 
     Raises CompileError where no schedule serves the rule.
     """
-    return TorchProgram(rule)
+    return TorchProgram(rule, checkpoint_every)
 
 
 __all__ = ["TorchProgram", "make_executable", "program_source"]
