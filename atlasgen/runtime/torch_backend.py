@@ -171,7 +171,7 @@ class TorchProgram:
             arrays["d_y"] = call.gradient_rows(gradients.get("y"))
         incoming = self._incoming(gradients, call, arrays, wanted)
         names = {carry.leaf["name"]: carry.name for carry in backward.carries}
-        unused = [f"{name}_blocks" for name in names]
+        unused = [f"{name}_blocks" for name in names.values()]
 
         def after(span: Span, result: dict[str, Any]) -> None:
             for name in unused:
