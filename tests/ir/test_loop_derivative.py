@@ -13,6 +13,7 @@ from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BlockProgram, Carry
 from atlasgen.ir.scalar import placeholder
+from atlasgen.runtime.carries import carry_name
 from atlasgen.runtime.torch_backend import make_executable
 from atlasgen.spec import load_rule, rule_from_table, shipped_specs
 from atlasgen.spec.expression import sigmoid
@@ -141,16 +142,13 @@ def test_random_programs(seed):
 def _check_rule(rule, shape: Shape, seed: int, start: str) -> None:
     """The backward of a rule's torch program in float64, along a random direction of each input."""
     case = make_case(rule, shape, seed=seed, start=start)
-    program, numbers = make_executable(rule), Numbers(seed + 1)
+    program, numbers = make_executable(rule), Numbers(seed + 1, rule)
     tensors: dict[str, Tensor | None] = dict.fromkeys(program.inputs)
-    names = {"initial_memory": "memory", "memory.M": "memory", "momentum.M": "momentum"}
-    names |= {"normaliser.z": "normaliser", "normaliser.momentum": "normaliser_momentum"}
-    names |= {"block.anchor": "anchor", "block.previous": "previous", "origin.M": "origin"}
     for name, value in {**case.arguments, **case.state}.items():
-        own = names.get(name, name.replace(".", "_"))
+        initial = name.startswith("initial_memory")
+        own = carry_name(name.replace("initial_memory", "memory")) if "." in name or initial else name
         if own in tensors:
-            batched = value.expand(shape.B, *value.shape) if name == "initial_memory" else value
-            tensors[own] = batched.contiguous()
+            tensors[own] = (value.expand(shape.B, *value.shape) if initial else value).contiguous()
     if "log_alpha" in tensors and tensors["log_alpha"] is None:
         tensors["log_alpha"] = -0.1 - numbers.uniform(shape.H)  # an expression in `head`
     if case.position is not None:
