@@ -1,6 +1,7 @@
 """Renew the shipped results: `python -m atlasgen.autotune.refresh`.
 
-Every shipped rule, target, dtype and size has an entry whose kernels do not spill. An entry whose source is
+Every shipped rule that has kernels of one tile per axis, each target, dtype and size has an entry whose
+kernels do not spill; deep memories are served by the defaults. An entry whose source is
 still the same stays; a stale one is compiled again, its own tiles first, then up the ladder of space.toml.
 """
 
@@ -18,6 +19,8 @@ from atlasgen.autotune.modelled import Modelled
 from atlasgen.autotune.objective import Evaluation, Objective
 from atlasgen.autotune.problems import make_problem
 from atlasgen.autotune.proof import Proof, prove
+from atlasgen.emit.axes import hidden_axis
+from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.runtime.configuration import DEFAULT, Configuration, source_key
 from atlasgen.runtime.launch import KernelTiles, Tiles
 from atlasgen.runtime.results import (
@@ -28,6 +31,7 @@ from atlasgen.runtime.results import (
     version_range,
     write_entries,
 )
+from atlasgen.schedules.serve import schedule
 from atlasgen.spec import load_rule, shipped_specs
 from atlasgen.spec.rule import MemoryRule
 
@@ -97,6 +101,16 @@ def refresh_rule(
     return said
 
 
+def tuned_rules() -> list[MemoryRule]:
+    """The shipped rules that results are shipped for."""
+    programs = {rule: schedule(rule).forward for rule in map(load_rule, shipped_specs())}
+    return [
+        rule
+        for rule, program in programs.items()
+        if not kernel_refusals(program) and hidden_axis(program) is None
+    ]
+
+
 def _path(slot: Slot, name: str) -> Path:
     return shipped_folder() / slot.target / f"{name}.json"
 
@@ -161,10 +175,10 @@ def main() -> None:
         for size in chosen.sizes.split(",")
         for target in chosen.targets.split(",")
     ]
-    names = chosen.rules.split(",") if chosen.rules else shipped_specs()
+    rules = [load_rule(name) for name in chosen.rules.split(",")] if chosen.rules else tuned_rules()
     objective = Modelled(chosen.workers)
-    for name in names:
-        for sentence in refresh_rule(load_rule(name), slots, objective, chosen.force):
+    for rule in rules:
+        for sentence in refresh_rule(rule, slots, objective, chosen.force):
             print(sentence, flush=True)
     for slot in slots:
         write_defaults(slot)

@@ -35,7 +35,7 @@ def plan_of(scheduled: Scheduled, form: str) -> Any:
         raise SentenceError(f"The Triton emitter is not part of this installation ({error}).") from None
     from atlasgen.verify.backends import structure_of
 
-    return make_plan(scheduled.forward, scheduled.backward, structure_of(form))
+    return make_plan(scheduled.forward, scheduled.backward, structure_of(form, scheduled.rule))
 
 
 def triton_source(scheduled: Scheduled, form: str) -> str:

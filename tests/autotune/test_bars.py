@@ -5,20 +5,25 @@ from __future__ import annotations
 import pytest
 
 from atlasgen.autotune.problems import make_problem
-from atlasgen.autotune.refresh import SIZES, TARGETS
+from atlasgen.autotune.refresh import SIZES, TARGETS, tuned_rules
 from atlasgen.autotune.sources import kernel_job
-from atlasgen.runtime.configuration import Configuration, source_key
+from atlasgen.emit.refusals import kernel_refusals
+from atlasgen.runtime.configuration import Configuration, _chosen, default_configuration, source_key
 from atlasgen.runtime.cross_compile import compile_many
-from atlasgen.runtime.results import read_file, shipped_folder
+from atlasgen.runtime.results import DEFAULTS, read_file, shipped_folder
+from atlasgen.runtime.targets import all_targets
+from atlasgen.schedules.serve import schedule
 from atlasgen.spec import load_rule, shipped_specs
 
 # (target, K and V) -> the one backward kernel of a rule that may spill, and how many bytes.
 SPILLS = {("titans_linear", "sm_80", 128): ("output_gradient_v", 200)}
+SERVED = [name for name in shipped_specs() if not kernel_refusals(schedule(load_rule(name)).forward)]
+TUNED = [rule.name for rule in tuned_rules()]
 THIN = [(rule, target) for rule in ("omeganet_linear", "titans_linear") for target in TARGETS]
 THIN += [("simple_gla", "sm_80"), ("simple_gla", "gfx942")]
 REST = [
     (rule, target, size)
-    for rule in shipped_specs()
+    for rule in TUNED
     for target in TARGETS
     for size in SIZES
     if not (size == 128 and (rule, target) in THIN)
@@ -63,7 +68,23 @@ def test_no_spills_in_any_shipped_configuration(rule: str, target: str, size: in
     check(rule, target, size, "bfloat16")
 
 
-@pytest.mark.parametrize("rule", shipped_specs())
+def test_results_are_shipped_for_what_can_be_tuned() -> None:
+    for target in TARGETS:
+        found = {path.stem for path in (shipped_folder() / target).glob("*.json")}
+        assert found == {*TUNED, DEFAULTS}
+
+
+@pytest.mark.parametrize("rule", sorted(set(SERVED) - set(TUNED)))
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_rule_without_results_gets_the_default_of_its_target(rule: str, target: str) -> None:
+    loaded, shared = load_rule(rule), all_targets()[target].shared_bytes
+    for size in SIZES:
+        assert _chosen(loaded, target, shared, "bfloat16", size, size) == default_configuration(
+            loaded, target
+        )
+
+
+@pytest.mark.parametrize("rule", TUNED)
 def test_every_rule_has_an_entry_for_every_target_and_size_that_is_not_stale(rule: str) -> None:
     loaded = load_rule(rule)
     for target in TARGETS:

@@ -30,7 +30,7 @@ PLAIN = Resources(registers=128, shared_bytes=32_768)
 )
 def test_counts_equal_what_the_interpreter_sees(rule: str, form: str) -> None:
     scheduled, size = schedule(load_rule(rule)), {"B": 1, "T": 70, "H": 2, "K": 16, "V": 80}
-    module, program = emit_module(scheduled, structure_of(form)), scheduled.forward
+    module, program = emit_module(scheduled, structure_of(form, scheduled.rule)), scheduled.forward
     sizes = CallSizes(1, 70, 2, 16, 80, scheduled.chunk, 2, program.halo, program.window)
     wanted = kernel_counts(module, sizes, Tiles(), "float32")
     seen = counted(scheduled.rule, form, size, "float32")["forward + backward"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from atlasgen.emit.plan import Structure
@@ -17,11 +19,12 @@ from tests.rules.compare import Shape, check, make_case
 
 WHOLE = Structure("split", "all", True, 4)
 WALKED = Structure("split", "all", False, 4, "D1")
-MLP = {"kind": "mlp", "depth": 2, "hidden": "4*K", "act": "gelu", "initial": "given"}
+FUSED = Structure("fused")
+MLP = {"kind": "mlp", "depth": 2, "hidden": "6*K", "act": "gelu", "initial": "given"}
 MEMORIES = {
     "bias": {**MLP, "bias": True},
     "depth_3": {**MLP, "depth": 3, "hidden": "3*K"},
-    "gated": {"kind": "gated_mlp", "hidden": "4*K", "act": "silu", "initial": "given"},
+    "gated": {"kind": "gated_mlp", "hidden": "6*K", "act": "silu", "initial": "given"},
     "normed": {**MLP, "norm": "layer", "residual": "x"},
 }
 
@@ -30,56 +33,77 @@ MEMORIES = {
 SPILLING = {"sm_80": {"gates_gradient"}, "sm_89": {"output"}}
 
 
+# The interpreter takes as long as a kernel has operations: each kind of rule runs walked in tiles once with
+# short calls; the other memories do so among the slow tests.
+SMALL = Shape(B=1, T=11, H=1, K=3, V=2)
+SLOW_MEMORIES = [pytest.param(name, marks=pytest.mark.slow) for name in ("bias", "depth_3", "normed")]
+
+
 def rule_of(name: str, memory: dict, **fields):
     table = {
         "rule": name,
         "memory": memory,
         "features": "identity",
         "loss": "l2",
-        "window": {"length": 4, "gate": "token"},
-        "block": 16,
+        "window": {"length": 3, "gate": "token"},
+        "block": 4,
         "optimizer": {"kind": "momentum", "lr": "token", "theta": "token"},
         "retention": "token",
     }
     return rule_from_table(table | fields)
 
 
-@pytest.mark.parametrize("structure", [WHOLE, WALKED, Structure("fused")], ids=lambda s: s.label)
-@pytest.mark.parametrize("tokens", [1, 17, 70])
+def check_small(rule, structure: Structure, splits, seed: int, **sizes):
+    case = make_case(rule, replace(SMALL, **sizes), seed=seed, start="state")
+    check(case, backend_of(structure), splits)
+
+
+@pytest.mark.parametrize("structure", [WHOLE, WALKED, FUSED], ids=lambda s: s.label)
+@pytest.mark.parametrize("tokens", [1, 6])
 def test_lengths_below_and_above_blocks(tokens, structure):
-    case = make_case(rule_of("two_layers", MLP), Shape(B=1, T=tokens, H=1, K=5, V=3), seed=1, start="state")
-    check(case, backend_of(structure), [()])
+    check_small(rule_of("two_layers", MLP), structure, [()], seed=1, T=tokens)
 
 
-@pytest.mark.parametrize("structure", [WHOLE, WALKED], ids=lambda structure: structure.label)
+@pytest.mark.slow
+@pytest.mark.parametrize("structure", [WHOLE, WALKED, FUSED], ids=lambda s: s.label)
+def test_many_blocks(structure):
+    check_small(rule_of("two_layers", MLP), structure, [(), (7,)], seed=1, T=37, K=5)
+
+
+@pytest.mark.parametrize(
+    "structure", [pytest.param(WHOLE, marks=pytest.mark.slow), FUSED], ids=lambda s: s.label
+)
 @pytest.mark.parametrize("name", MEMORIES)
 def test_memories_agree_with_the_definition(name, structure):
-    case = make_case(rule_of(name, MEMORIES[name]), Shape(B=2, T=37, H=1, K=5, V=5), seed=2, start="state")
-    check(case, backend_of(structure), [(), (7, 21)])
+    check_small(rule_of(name, MEMORIES[name]), structure, [(3,)], seed=2, V=3, B=2)
 
 
+@pytest.mark.parametrize("name", ["gated", *SLOW_MEMORIES])
+def test_walked_memories_agree_with_the_definition(name):
+    check_small(rule_of(name, MEMORIES[name], optimizer={"lr": "token"}), WALKED, [(3,)], seed=2, T=6, V=3)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("boundary", ["halo", "carry"])
 def test_decay_towards_the_initial_memory_streams_too(boundary):
     fields = {
         "retention": {"kind": "token", "toward": "initial"},
-        "window": {"length": 4, "gate": "token", "boundary": boundary},
+        "window": {"length": 3, "gate": "token", "boundary": boundary},
     }
-    case = make_case(
-        rule_of("towards", MLP, **fields), Shape(B=1, T=37, H=1, K=5, V=3), seed=3, start="state"
-    )
-    check(case, backend_of(WALKED), [(), (7,)])
+    check_small(rule_of("towards", MLP, **fields), WALKED, [(), (7,)], seed=3)
 
 
+@pytest.mark.slow
 def test_tiles_of_hidden_units_do_not_change_the_result():
     tiles = dict.fromkeys(("state", "sources", "output", "state_gradient"), KernelTiles(block_hidden=32))
-    case = make_case(rule_of("tiles", MLP), Shape(B=1, T=20, H=1, K=10, V=3), seed=4)
+    case = make_case(rule_of("tiles", MLP), replace(SMALL, K=10), seed=4)
     check(case, backend_of(WALKED, Tiles(tiles), "_32"))
 
 
+@pytest.mark.slow
 def test_unwritten_rows_and_slots_show(monkeypatch):
     monkeypatch.setenv("ATLASGEN_POISON", "1")
-    case = make_case(rule_of("poisoned", MLP), Shape(B=2, T=33, H=1, K=5, V=3), seed=5, start="state")
-    check(case, backend_of(WALKED), [(), (1,)])
+    check_small(rule_of("poisoned", MLP), WALKED, [(1,)], seed=5, B=2)
 
 
 def test_a_streamed_state_is_no_value_of_a_loop():
