@@ -13,11 +13,12 @@ from rich.table import Table
 from rich.text import Text
 
 from atlasgen.cli import plans
+from atlasgen.cli.cheaper import map_share, neighbours
 from atlasgen.cli.console import SentenceError, compile_panel, console, quantity, sizes_of
 from atlasgen.cli.drawing import mermaid, svg
 from atlasgen.cli.dump import STAGES, stage_text
 from atlasgen.cli.equations import error_text, update_equations
-from atlasgen.cli.facts import costs, least_bytes, reasons, state_bytes
+from atlasgen.cli.facts import costs, extents, least_bytes, reasons, state_bytes
 from atlasgen.errors import CompileError
 from atlasgen.runtime.signature import signature_of
 from atlasgen.schedules.refusals import refusals
@@ -60,6 +61,7 @@ def explain(
         scheduled = schedule(rule)
         _schedule(output, scheduled)
         _costs(output, scheduled, size, dtype)
+        _cheaper(output, scheduled, size, dtype)
         _kernels(output, scheduled, form, size, dtype)
         _graphs(output, scheduled, svg_file, mermaid_file)
     output.print("\n[bold]Operator[/bold]")
@@ -120,7 +122,7 @@ def _key_norm(bound: StepBound, rate: float) -> str:
 
 
 def _state(output: Console, rule: MemoryRule, size: dict[str, int]) -> None:
-    if rule.memory.kind != "matrix" or rule.features.kind in ("poly", "exp"):
+    if rule.features.kind == "exp":
         return
     parts = state_bytes(rule, size["K"], size["V"])
     total = sum(parts.values())
@@ -170,11 +172,28 @@ def _costs(output: Console, scheduled: Scheduled, size: dict[str, int], dtype: s
     )
 
 
+def _cheaper(output: Console, scheduled: Scheduled, size: dict[str, int], dtype: str) -> None:
+    """What Newton-Schulz takes, and rules beside this one that cost less."""
+    share = map_share(scheduled, extents(scheduled, size["K"], size["V"]))
+    if share:
+        output.print(f"Newton-Schulz takes {100 * share:.0f}% of all flops")
+    found = neighbours(scheduled, size, dtype)
+    if found:
+        output.print("\n[bold]Cheaper[/bold] rules beside this one (flops of both passes; other results)")
+        table = Table.grid(padding=(0, 2))
+        for entry in found:
+            table.add_row(Text("  " + entry.change), Text(f"{100 * entry.share:.0f}%", style="dim"))
+        output.print(table)
+
+
 def _kernels(output: Console, scheduled: Scheduled, form: str, size: dict[str, int], dtype: str) -> None:
     try:
         kernels = plans.kernel_costs(scheduled, form, size["K"], size["V"], dtype)
     except SentenceError as error:
         output.print(f"\n[bold]Kernels[/bold]: {error}")
+        return
+    except CompileError as error:
+        output.print(f"\n[bold]Kernels[/bold]: none; the torch backend runs this rule. {escape(str(error))}")
         return
     table = Table(title=f"kernels ({form}), per token of one head", title_justify="left")
     for name in ("pass", "kernel", "order", "flops", "bytes", "what"):

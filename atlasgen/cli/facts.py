@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from atlasgen.ir.node import Node, walk
+from atlasgen.ir.node import HIDDEN, Node, walk
 from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.runtime.signature import resolve, signature_of, state_shapes
 from atlasgen.schedules.serve import Scheduled
 from atlasgen.spec.rule import MemoryRule
+from atlasgen.spec.shapes import extent
+from atlasgen.spec.sizes import feature_size
 
 WORD = {"float32": 4, "bfloat16": 2, "float16": 2}
 PARTS = ("gates", "state", "output")
@@ -50,20 +52,26 @@ class ProgramCost:
 def extents(scheduled: Scheduled, key: int, value: int) -> dict[str, int]:
     """The size of every axis of a block."""
     program, rows = scheduled.forward, scheduled.chunk
+    sizes = sizes_of(scheduled.rule, key, value)
     return {
         **dict.fromkeys("rjis", rows),
         "h": max(program.halo, 0),
-        "K": key,
-        "V": value,
         "c": program.window,
+        **sizes,
+        **{axis: extent(text).at(sizes) for axis, text in program.extents.items()},
     }
+
+
+def sizes_of(rule: MemoryRule, key: int, value: int) -> dict[str, int]:
+    """K, V and F, the number of features."""
+    return {"K": key, "V": value, "F": feature_size(rule.features, key)}
 
 
 def slices(program: BlockProgram | BackwardProgram) -> dict[Node, str]:
     """For each value its part: gates (of gates alone), state (what the loop needs), output (the rest)."""
     roots = list(program.roots())
     nodes = walk(roots)
-    sizes = {"K", "V"}
+    sizes = {"K", "F", *HIDDEN, "V"}
     plain: set[Node] = set()
     for node in nodes:
         wide = sizes & set(node.dims)
@@ -100,6 +108,8 @@ def program_cost(
 
 
 def _is_matrix_product(node: Node) -> bool:
+    if node.op in ("contract", "newton_schulz", "newton_schulz_gradient"):
+        return True
     return node.op == "dot" and len(node.dims) >= 2 and all(len(argument.dims) >= 2 for argument in node.args)
 
 
@@ -119,7 +129,8 @@ def least_bytes(rule: MemoryRule, size: dict[str, int], dtype: str) -> tuple[int
     q, k, v, y and their gradients in `dtype`; gates and theirs in float32; states are left out:
     they do not grow with T.
     """
-    symbols = {**size, "Hq": size["H"], "Hk": size["H"], "F": size["K"], "N": size["B"]}
+    symbols = {**size, "Hq": size["H"], "Hk": size["H"], "N": size["B"]}
+    symbols |= sizes_of(rule, size["K"], size["V"])
     word = WORD[dtype]
     inputs = 0
     for entry in signature_of(rule).arguments:
@@ -133,7 +144,7 @@ def least_bytes(rule: MemoryRule, size: dict[str, int], dtype: str) -> tuple[int
 
 def state_bytes(rule: MemoryRule, key: int, value: int) -> dict[str, int]:
     """Bytes of each part of one head's state of one sequence."""
-    symbols = {"N": 1, "H": 1, "K": key, "F": key, "V": value}
+    symbols = {"N": 1, "H": 1, **sizes_of(rule, key, value)}
     return {
         name: (8 if name == "position" else 4) * _count(resolve(shape, symbols))
         for name, shape in state_shapes(rule).items()
