@@ -142,9 +142,17 @@ class Drawing:
 
     @property
     def fading(self) -> float:
-        """How fast memories may fade: a deep one does not come back from zero."""
-        to_zero = self.rule.retention.toward == "zero"
-        return 0.1 if to_zero and self.rule.memory.initial != "zero" else 1.0
+        """How fast memories may fade: a deep one does not come back from zero, and shall leave its start."""
+        return 1.0 if self.rule.memory.initial == "zero" else 0.1
+
+    def values(self, *shape: int) -> Tensor:
+        """Targets [B, T, H, V]; for a memory with a start of its own around one that all tokens share.
+
+        What single tokens ask for averages out, and a memory that stays beside its start shows nothing of its
+        retention.
+        """
+        values = self.normal(*shape)
+        return values if self.rule.memory.initial == "zero" else values + 2 * self.normal(*shape[2:])
 
     def weights(self, *rows: int, sizes: Mapping[str, int]) -> dict[str, Tensor]:
         """A memory by weight: matrices [*rows, in, out] of N(0, 1/in), biases a tenth of N(0, 1)."""
@@ -180,7 +188,7 @@ class _Maker(Drawing):
         rule, case = self.rule, self.case
         q = self.normal(case.batch, case.tokens, case.query_heads or case.heads, case.key)
         k = self.normal(case.batch, case.tokens, case.key_heads or case.heads, case.key)
-        v = self.normal(case.batch, case.tokens, case.heads, case.value)
+        v = self.values(case.batch, case.tokens, case.heads, case.value)
         if rule.layer.qk_norm != "none":  # as the rule's layer feeds it
             q, k = q / case.key**0.5, k / k.norm(dim=-1, keepdim=True)
         step = largest_step(rule, k, case.value)
@@ -238,8 +246,9 @@ def largest_step(rule: MemoryRule, k: Tensor, value_size: int) -> float:
     # The largest eigenvalue of the keys' sum of outer products is that of their small Gram matrix.
     gram = torch.einsum("bthk,bshk->bhts", x, x)
     largest = float(torch.linalg.eigvalsh(gram).max()) if x.numel() else 1.0
-    gain = gain_of(rule, k.shape[-1], value_size, largest)
-    length = rule.window.length if isinstance(rule.window.length, int) else 1
-    weight = 1.0 if rule.window.normalise == "mean" else float(length)
+    length = float(x.square().sum(-1).mean()) if x.numel() else 1.0
+    gain = largest * gain_of(rule, k.shape[-1], value_size, length) / max(length, 1e-30)
+    counted = rule.window.length if isinstance(rule.window.length, int) else 1
+    weight = 1.0 if rule.window.normalise == "mean" else float(counted)
     momentum = 5.0 if rule.optimizer.kind == "momentum" else 1.0
     return _STEP / (max(gain, 1.0) * weight * momentum * max(curvature(rule), 1.0))
