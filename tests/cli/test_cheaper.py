@@ -11,13 +11,13 @@ from atlasgen.cli.facts import costs, extents
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import load_rule
 
-SIZE = {"B": 1, "T": 128, "H": 2, "K": 16, "V": 16}
+SIZE = {"B": 1, "T": 128, "H": 2, "K": 64, "V": 64}
 
 
 def test_newton_schulz_takes_most_of_atlas_and_nothing_of_titans():
     atlas, titans = (schedule(load_rule(name)) for name in ("atlas", "titans"))
-    assert 0.5 < map_share(atlas, extents(atlas, 16, 16)) < 1
-    assert map_share(titans, extents(titans, 16, 16)) == 0
+    assert 0.5 < map_share(atlas, extents(atlas, 64, 64)) < 1
+    assert map_share(titans, extents(titans, 64, 64)) == 0
 
 
 @pytest.mark.parametrize("name", ["atlas", "omeganet", "swla", "simple_gla"])
