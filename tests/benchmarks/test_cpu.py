@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 SCRIPT = Path(__file__).parents[2] / "benchmarks" / "cpu.py"
-SECTIONS = ["operator", "length", "memory", "decode"]
+SECTIONS = ["operator", "length", "memory", "decode", "atlas", "atlas_memory", "memory_deep"]
+PEERS = ["layer", "titans"]
 
 
-@pytest.mark.parametrize("section", [*SECTIONS, "layer"])
+@pytest.mark.parametrize("section", [*SECTIONS, *PEERS])
 def test_section_runs(section, tmp_path):
-    if section == "layer" and importlib.util.find_spec("titans_pytorch") is None:
+    if section in PEERS and importlib.util.find_spec("titans_pytorch") is None:
         pytest.skip("titans-pytorch is not installed")
     figures = tmp_path / "figures.json"
     command = [sys.executable, str(SCRIPT), "--quick", "--threads", "1", "--json", str(figures), section]
