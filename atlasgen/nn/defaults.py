@@ -10,7 +10,7 @@ import math
 from dataclasses import replace
 
 from atlasgen.spec.expression import evaluate_number
-from atlasgen.spec.rule import LayerGate, MemoryRule
+from atlasgen.spec.rule import Features, LayerGate, MemoryRule
 
 SHORTEST_HORIZON, LONGEST_HORIZON = 10.0, 1000.0
 # Momentum reaches back five tokens at the start, ten at most: a long one acts like a larger lr.
@@ -45,11 +45,12 @@ def _default(rule: MemoryRule, name: str, key_energy: float) -> LayerGate:
     declared = rule.input_named(name)
     if declared is not None:
         return replace(_INPUTS[declared.range], name=name)
-    if name == "lr":
+    kind = "row_scale" if name == "row_scale" else name.partition("_")[0]  # lr_W1: of one weight
+    if kind in ("lr", "row_scale"):
         largest = largest_step(rule, key_energy)
-        return LayerGate("lr", "sigmoid", init=largest / 2, max=largest)
-    if name == "theta":
-        return LayerGate("theta", "sigmoid", init=THETA_START, max=THETA_MAX)
+        return LayerGate(name, "sigmoid", init=largest / 2, max=largest)
+    if kind == "theta":
+        return LayerGate(name, "sigmoid", init=THETA_START, max=THETA_MAX)
     if name == "gamma":
         return LayerGate("gamma", "sigmoid", init=GAMMA_START)
     return LayerGate(name, "sigmoid")
@@ -105,9 +106,22 @@ def largest_key_energy(rule: MemoryRule, qk_norm: str, key_size: int) -> float:
         return largest**2 + (1 - largest) ** 2 / max(key_size - 1, 1)
     if kind == "elu1":
         return max(key_size * (1 + even) ** 2, (1 + length) ** 2 + key_size - 1)
+    if kind == "poly":
+        return _polynomial_energy(rule.features, length, key_size)
     if kind == "expr" and rule.features.expression is not None:
         return _expression_energy(rule.features.expression, length, even, key_size)
     return length**2
+
+
+def _polynomial_energy(features: Features, length: float, key_size: int) -> float:
+    """The largest |phi(k)|^2 of polynomial features; learned coefficients by what they start from."""
+    numbers = features.coefficients
+    if not isinstance(numbers, tuple):
+        numbers = tuple(1 / math.factorial(degree) for degree in range(features.degree + 1))
+    if features.basis == "powers":
+        on_axis = sum(number * length**degree for degree, number in enumerate(numbers))
+        return on_axis**2 + (key_size - 1) * numbers[0] ** 2
+    return sum(number * length ** (2 * degree) for degree, number in enumerate(numbers))
 
 
 def _expression_energy(expression: str, length: float, even: float, key_size: int) -> float:

@@ -16,6 +16,7 @@ from atlasgen.nn.gates import Gate, ParameterGate, TokenGate
 from atlasgen.nn.masking import masked_rows
 from atlasgen.nn.norms import RMSNorm, unit_length, unit_rms
 from atlasgen.nn.state import LayerState
+from atlasgen.nn.weights import Constants, InitialWeights
 from atlasgen.runtime.compile import compile
 from atlasgen.runtime.layout import packing_of
 from atlasgen.runtime.operator import MemoryOperator
@@ -31,7 +32,8 @@ class MemoryLayer(nn.Module):
 
     q, k, v are projections of x through a causal depthwise convolution and an activation, q and k
     normalised per head; gates come from low-rank projections of x (parameters, where the rule has
-    them per head or position); the memory's output goes through RMSNorm, times SiLU of a projection
+    them per head or position); a memory that does not start at zero, and constants that the rule learns,
+    are parameters too; the memory's output goes through RMSNorm, times SiLU of a projection
     of x, and an output projection.
 
     rule: a MemoryRule, the path of a spec file or the name of a shipped spec. num_heads: memories,
@@ -88,11 +90,12 @@ class MemoryLayer(nn.Module):
         )
         self._gates: dict[str, str] = {}
         self.gates = self._make_gates(device, dtype)
-        self.initial_memory: nn.Parameter | None = None
-        if self.rule.memory.initial in ("learned", "given"):
-            shape = (num_heads, self.key_size, self.value_size)
-            memory = torch.zeros(shape, device=device, dtype=torch.float32)
-            self.initial_memory = nn.Parameter(memory)
+        sizes = (num_heads, self.key_size, self.value_size)
+        starts = self.rule.memory.initial != "zero"
+        self.initial_memory = InitialWeights(self.rule, *sizes, device) if starts else None
+        constants = [entry for entry in self.operator.signature.tensors if entry.role == "constant"]
+        symbols = {"H": num_heads, "K": self.key_size, "V": self.value_size}
+        self.constants = Constants(constants, symbols, device) if constants else None
         self.output_norm = RMSNorm(self.value_size, norm_eps, **factory)
         gated = layer.output_gate if output_gate is None else output_gate
         self.output_gate = nn.Linear(hidden_size, read, bias=False, **factory) if gated else None
@@ -120,6 +123,8 @@ class MemoryLayer(nn.Module):
         """A module for each gate and input of the operator; notes under which key."""
         gates = nn.ModuleDict()
         for argument in self.operator.signature.tensors:
+            if argument.role == "constant":
+                continue
             # ModuleDict refuses the names of its own methods, which a rule's input may have.
             name = f"{argument.name}_" if hasattr(nn.ModuleDict, argument.name) else argument.name
             self._gates[argument.name] = name
@@ -150,8 +155,6 @@ class MemoryLayer(nn.Module):
             reset = getattr(module, "reset_parameters", None)
             if module is not self and reset is not None:
                 reset()
-        if self.initial_memory is not None:
-            nn.init.zeros_(self.initial_memory)
 
     @overload
     def forward(
@@ -246,15 +249,18 @@ class MemoryLayer(nn.Module):
         q = self._normalised(q.unflatten(-1, (self.num_query_heads, self.key_size)))
         k = self._normalised(k.unflatten(-1, (self.num_key_heads, self.key_size)))
         v = v.unflatten(-1, (self.num_heads, self.value_size))
+        starts = state is None
+        constants = {} if self.constants is None else self.constants()
         y, memory = self.operator(
             q,
             k,
             v,
-            initial_memory=self.initial_memory if state is None else None,
+            initial_memory=self.initial_memory() if starts and self.initial_memory is not None else None,
             initial_state=None if state is None else state.memory,
             output_final_state=output_state,
             cu_seqlens=cu_seqlens,
             **{name: self.gates[key](x) for name, key in self._gates.items()},
+            **constants,
         )
         y = self.output_norm(y).flatten(-2)
         if self.output_gate is not None:
