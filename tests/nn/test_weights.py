@@ -25,7 +25,7 @@ def test_every_parameter_learns_and_pieces_equal_the_whole(name):
     unmoved = [n for n, p in layer.named_parameters() if p.grad is None or not p.grad.abs().sum() > 0]
     assert unmoved == []
     weights = [n for n, _ in layer.named_parameters() if n.startswith("initial_memory.")]
-    assert len(weights) == 2
+    assert len(weights) == len(layer.operator.rule.memory.weight_names)
 
 
 def test_learned_constants_start_at_their_defaults():
