@@ -1,4 +1,4 @@
-# make demo       everything from a fresh machine to a trained model
+# make demo       everything from a fresh machine to a trained model; RULE=atlas takes another rule
 # make test       environment, checks, all tests but the slow ones
 # make test-full  the slow tests too
 # make lint       style, types, import directions
@@ -6,6 +6,8 @@
 
 PYTHON ?= python3
 WORKERS ?= 2
+RULE ?= omeganet_linear
+SECONDS_TO_TRAIN ?= $(if $(filter omeganet_linear,$(RULE)),200,420)
 TORCH ?= torch==2.13.0
 VENV := .venv
 BIN := $(VENV)/bin
@@ -24,7 +26,7 @@ export TRITON_DEFAULT_FP_FUSION := 1
 .PHONY: demo test test-full lint format install system clean
 
 demo: install
-	$(BIN)/atlasgen demo
+	$(BIN)/atlasgen demo $(RULE) --seconds $(SECONDS_TO_TRAIN)
 
 test: install system lint
 	$(BIN)/atlasgen build --check

@@ -8,6 +8,8 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from atlasgen.spec.rule import MemoryRule
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -29,6 +31,13 @@ class Settings:
     seed: int = 0
     held_out_streams: int = 16
     checkpoint_every: int = 50
+
+    @classmethod
+    def for_rule(cls, rule: MemoryRule) -> Settings:
+        """The defaults; a smaller model where the rule keeps a matrix per token, whose maps take the time."""
+        if any(entry.at == "token" for entry in rule.optimizer.transform):
+            return cls(hidden_size=64, batch=4, steps=400)
+        return cls()
 
     def rate(self, step: int, planned: int) -> float:
         """The learning rate of a step (from 0) of `planned` ones."""

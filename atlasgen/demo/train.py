@@ -52,7 +52,7 @@ def run(
     starts. The result depends on settings and thread_count alone unless seconds ran short.
     Raises SpecError or CompileError for a rule that cannot be used.
     """
-    settings = settings or Settings()
+    settings = settings or Settings.for_rule(load_rule(rule))
     if steps is not None:
         settings = dataclasses.replace(settings, steps=steps)
     training = Training(rule, settings, text or load_text(), Path(out), console or Console())
