@@ -149,10 +149,11 @@ class Drawing:
         """Targets [B, T, H, V]; for a memory with a start of its own around one that all tokens share.
 
         What single tokens ask for averages out, and a memory that stays beside its start shows nothing of its
-        retention.
+        retention; maps of the update take it away from there by themselves.
         """
         values = self.normal(*shape)
-        return values if self.rule.memory.initial == "zero" else values + 2 * self.normal(*shape[2:])
+        starts = self.rule.memory.initial != "zero" and not has_transforms(self.rule)
+        return values + 3 * self.normal(*shape[2:]) if starts else values
 
     def weights(self, *rows: int, sizes: Mapping[str, int]) -> dict[str, Tensor]:
         """A memory by weight: matrices [*rows, in, out] of N(0, 1/in), biases a tenth of N(0, 1)."""
@@ -231,10 +232,19 @@ class _Maker(Drawing):
         return (0.3 * step, step)
 
 
+def step_of_maps(rule: MemoryRule) -> float:
+    """A learning rate at which a block moves the weights by a fifth of their size.
+
+    A map makes the update as large as the weights themselves, whatever the gradient; larger steps take the
+    memory where the next gradient is another, and lift rounding with it.
+    """
+    return 0.2 / (rule.block.size if rule.block.write == "token" else 1)
+
+
 def largest_step(rule: MemoryRule, k: Tensor, value_size: int) -> float:
     """A learning rate below which no block of these keys [B, T, H, K] overshoots."""
-    if has_transforms(rule):  # a map gives updates of about one size, whatever the gradient's
-        return _STEP / (rule.block.size if rule.block.write == "token" else 1)
+    if has_transforms(rule):
+        return step_of_maps(rule)
     if not rule.depends_on_memory:
         return 1.0 / (1 if rule.window.length == "all" else rule.window.length)
     features = rule.features

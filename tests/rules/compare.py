@@ -27,7 +27,7 @@ from atlasgen.runtime.state import OperatorState
 from atlasgen.spec.rule import Features, MemoryRule
 from atlasgen.spec.sizes import feature_size
 from atlasgen.verify.cases import LONG_BLOCK
-from atlasgen.verify.inputs import Drawing, initial_memory, split_names
+from atlasgen.verify.inputs import Drawing, initial_memory, split_names, step_of_maps
 from atlasgen.verify.measure import bars_of
 from atlasgen.verify.stability import feature_norm, gain_of, has_transforms
 
@@ -125,8 +125,8 @@ def step_budget(rule: MemoryRule, shape: Shape | None = None) -> float:
 
     shape: the call's sizes, which the gain of a deep memory depends on.
     """
-    if has_transforms(rule):  # updates are of about one size, whatever the gradient's
-        return 0.5 / (rule.block.size if rule.block.write == "token" else 1)
+    if has_transforms(rule):
+        return step_of_maps(rule)
     if not rule.depends_on_memory:
         return 0.3
     momentum = 4.0 if rule.optimizer.kind == "momentum" else 1.0

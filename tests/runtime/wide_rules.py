@@ -38,7 +38,7 @@ TABLES: dict[str, dict[str, Any]] = {
         "block": {"size": 4, "write": "block", "momentum": "block", "gate_pool": "mean"},
         "optimizer": {
             "kind": "momentum", "theta": "token", "lr": "none", "lr_at": "gradient",
-            "transform": [{"kind": "newton_schulz", "at": "block"}],
+            "transform": [{"kind": "newton_schulz", "steps": 3, "at": "block"}],
         },
         "weights": {name: {"lr": "token"} for name in ("W1", "W2", "W3")},
         "retention": {"kind": "none", "project": {"kind": "row_norm", "to": "initial"}},
