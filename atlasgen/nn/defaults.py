@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from atlasgen.spec.expression import evaluate_number
 from atlasgen.spec.rule import Features, LayerGate, MemoryRule
+from atlasgen.verify.stability import first_coefficients, gain_of, tokens_per_write
 
 SHORTEST_HORIZON, LONGEST_HORIZON = 10.0, 1000.0
 # Momentum reaches back five tokens at the start, ten at most: a long one acts like a larger lr.
@@ -24,16 +25,19 @@ _INPUTS = {
 }
 
 
-def layer_gate(rule: MemoryRule, name: str, key_energy: float) -> LayerGate:
-    """How to make the gate or input `name` (lr, alpha, theta, gamma or an input's name) of `rule`.
+def layer_gate(rule: MemoryRule, name: str, step: float) -> LayerGate:
+    """How to make a gate or input of `rule`: lr, alpha, theta, gamma, row_scale, lr_W1, an input's name.
 
-    The spec's own [layer.gates] entry, its starting value filled in; else a safe default. init is
-    None where the heads' horizons are spread, see `horizons`. key_energy: the largest |phi(k)|^2.
+    The spec's own [layer.gates] entry, its starting value filled in (a gate of one weight, lr_W1, falls
+    back on lr); else a safe default. init is None where the heads' horizons are spread, see `horizons`.
+    step: the largest safe one, see `largest_step`.
     """
-    default = _default(rule, name, key_energy)
-    given = next((entry for entry in rule.layer.gates if entry.name == name), None)
-    if given is None:
+    default = _default(rule, name, step)
+    names = [name] if rule.input_named(name) is not None else [name, _common(name)]
+    found = [entry for wanted in names for entry in rule.layer.gates if entry.name == wanted]
+    if not found:
         return default
+    given = replace(found[0], name=name)
     if given.init is not None:
         return given
     if given.bias and (given.activation, given.max) == (default.activation, default.max):
@@ -41,18 +45,22 @@ def layer_gate(rule: MemoryRule, name: str, key_energy: float) -> LayerGate:
     return replace(given, init=_middle(given))
 
 
-def _default(rule: MemoryRule, name: str, key_energy: float) -> LayerGate:
+def _common(name: str) -> str:
+    """The gate of all weights beside one of a single weight: lr of lr_W1."""
+    return name if name == "row_scale" else name.partition("_")[0]
+
+
+def _default(rule: MemoryRule, name: str, step: float) -> LayerGate:
     declared = rule.input_named(name)
     if declared is not None:
         return replace(_INPUTS[declared.range], name=name)
-    kind = "row_scale" if name == "row_scale" else name.partition("_")[0]  # lr_W1: of one weight
+    kind = _common(name)
     if kind in ("lr", "row_scale"):
-        largest = largest_step(rule, key_energy)
-        return LayerGate(name, "sigmoid", init=largest / 2, max=largest)
+        return LayerGate(name, "sigmoid", init=step / 2, max=step)
     if kind == "theta":
         return LayerGate(name, "sigmoid", init=THETA_START, max=THETA_MAX)
-    if name == "gamma":
-        return LayerGate("gamma", "sigmoid", init=GAMMA_START)
+    if kind == "gamma":
+        return LayerGate(name, "sigmoid", init=GAMMA_START)
     return LayerGate(name, "sigmoid")
 
 
@@ -68,18 +76,26 @@ def horizons(heads: int) -> list[float]:
     return [SHORTEST_HORIZON * ratio ** ((head + 1) / heads) for head in range(heads)]
 
 
-def largest_step(rule: MemoryRule, key_energy: float) -> float:
+def largest_step(
+    rule: MemoryRule, key_energy: float, key_size: int = 64, value_size: int | None = None
+) -> float:
     """The largest lr for which a key repeated through a block does not overshoot its target.
 
-    A block multiplies the key's component by 1 - lr c b |phi(k)|^2 (over 1 - theta, with momentum);
-    c counts once where the window averages, b where the error does not depend on the memory: then
-    nothing can diverge and the bound is 1.
+    A block multiplies the key's component by 1 - lr c b g (over 1 - theta, with momentum), g the memory's
+    gain: |phi(k)|^2, `key_energy`, of a matrix, that of a deep one as it starts, for keys and values of these
+    sizes. c counts once where the window averages, b where a full block's factor is 1 / b, neither where the
+    error does not depend on the memory: then nothing can diverge and the bound is 1. A map of the update sets
+    its size, whatever the gradient: a block then moves a weight by half of its own at most.
     """
+    maps = {entry.kind for weight in rule.memory.weight_names for entry in rule.transform_of(weight)}
+    if maps - {"expr"}:
+        if rule.optimizer.lr_at == "gradient":
+            return 1.0  # it weighs the tokens of a block against each other
+        entries = key_size if "sign" in maps else 1  # a sign's update is as large as its entries are many
+        return 0.5 / (rule.block.size if rule.block.write == "token" else 1) / math.sqrt(entries)
     if not rule.depends_on_memory:
         return 1.0
-    length = rule.window.length
-    counted = length if rule.window.normalise == "sum" and isinstance(length, int) else 1
-    tokens = counted * rule.block.size
+    tokens = rule.block.size if rule.window.length == "all" else tokens_per_write(rule)
     longest = 1.0
     theta = rule.optimizer.theta
     if rule.optimizer.kind == "momentum":
@@ -88,7 +104,7 @@ def largest_step(rule: MemoryRule, key_energy: float) -> float:
         if theta.kind == "constant" and theta.value is not None:
             largest = theta.value
         longest = 1 / max(1 - largest, 0.05)
-    return 1 / (tokens * longest * key_energy)
+    return 1 / (tokens * longest * gain_of(rule, key_size, value_size or key_size, key_energy))
 
 
 def largest_key_energy(rule: MemoryRule, qk_norm: str, key_size: int) -> float:
@@ -115,9 +131,7 @@ def largest_key_energy(rule: MemoryRule, qk_norm: str, key_size: int) -> float:
 
 def _polynomial_energy(features: Features, length: float, key_size: int) -> float:
     """The largest |phi(k)|^2 of polynomial features; learned coefficients by what they start from."""
-    numbers = features.coefficients
-    if not isinstance(numbers, tuple):
-        numbers = tuple(1 / math.factorial(degree) for degree in range(features.degree + 1))
+    numbers = first_coefficients(features)
     if features.basis == "powers":
         on_axis = sum(number * length**degree for degree, number in enumerate(numbers))
         return on_axis**2 + (key_size - 1) * numbers[0] ** 2

@@ -115,7 +115,7 @@ class TokenGate(Gate):
         # torch's place for casts: only the wide linear follows them.
         if recurse:
             self.down._apply(fn)
-        return _apply_own(self, fn)
+        return apply_own(self, fn)
 
 
 class ParameterGate(Gate):
@@ -143,11 +143,11 @@ class ParameterGate(Gate):
             return self._activated(self.raw)
 
     def _apply(self, fn: Callable[..., Tensor], recurse: bool = True) -> nn.Module:
-        return _apply_own(self, fn)
+        return apply_own(self, fn)
 
 
-def _apply_own(gate: Gate, fn: Callable[..., Tensor]) -> nn.Module:
-    """nn.Module._apply for the gate's own parameters, which change device but never dtype."""
+def apply_own(module: nn.Module, fn: Callable[..., Tensor]) -> nn.Module:
+    """nn.Module._apply for a module's own tensors, which change device but never dtype."""
 
     def moved(tensor: Tensor) -> Tensor:
         changed = fn(tensor)
@@ -155,7 +155,7 @@ def _apply_own(gate: Gate, fn: Callable[..., Tensor]) -> nn.Module:
             return changed
         return tensor.to(device=changed.device)
 
-    return nn.Module._apply(gate, moved, recurse=False)
+    return nn.Module._apply(module, moved, recurse=False)
 
 
 def _without_autocast(x: Tensor) -> contextlib.AbstractContextManager[object]:

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from atlasgen.errors import ArgumentError
 from atlasgen.nn.convolution import ShortConvolution
-from atlasgen.nn.defaults import horizons, largest_key_energy, layer_gate
+from atlasgen.nn.defaults import horizons, largest_key_energy, largest_step, layer_gate
 from atlasgen.nn.gates import Gate, ParameterGate, TokenGate
 from atlasgen.nn.masking import masked_rows
 from atlasgen.nn.norms import RMSNorm, unit_length, unit_rms
@@ -43,7 +43,8 @@ class MemoryLayer(nn.Module):
     activation ("silu", "none") and output_gate default to the spec's [layer] section. backend: as
     `atlasgen.compile`.
 
-    The gates' own parameters stay float32 when the layer is cast; so does all of their arithmetic.
+    The gates' own parameters, initial memories and learned constants stay float32 when the layer is cast; so
+    does all of their arithmetic.
     Raises SpecError, CompileError, or ArgumentError for sizes that do not fit.
     """
 
@@ -79,6 +80,11 @@ class MemoryLayer(nn.Module):
         self.qk_norm = _choice("qk_norm", qk_norm or layer.qk_norm, ("l2", "rms", "none"))
         self.activation = _choice("activation", activation or layer.activation, ("silu", "none"))
         self.operator: MemoryOperator = compile(self.rule, backend)
+        if self.operator.signature.joins and self.key_size != self.value_size:
+            raise ArgumentError(
+                "value_size", f"the rule {self.rule.name} adds keys to values", value=self.value_size,
+                allowed=f"key_size, {self.key_size}",
+            )  # fmt: skip
 
         keys, values = self.num_key_heads * self.key_size, num_heads * self.value_size
         self._widths = (self.num_query_heads * self.key_size, keys, values)
@@ -88,6 +94,8 @@ class MemoryLayer(nn.Module):
         self.convolution = ShortConvolution(
             sum(self._widths), layer.conv if conv is None else conv, **factory
         )
+        energy = largest_key_energy(self.rule, self.qk_norm, self.key_size)
+        self._largest_step = largest_step(self.rule, energy, self.key_size, self.value_size)
         self._gates: dict[str, str] = {}
         self.gates = self._make_gates(device, dtype)
         sizes = (num_heads, self.key_size, self.value_size)
@@ -136,8 +144,7 @@ class MemoryLayer(nn.Module):
         declared = self.rule.input_named(argument.name)
         in_log = argument.role == "log_gate" or (declared is not None and declared.range == "log_decay")
         name = argument.name.removeprefix("log_") if argument.role == "log_gate" else argument.name
-        energy = largest_key_energy(self.rule, self.qk_norm, self.key_size)
-        settings = layer_gate(self.rule, name, energy)
+        settings = layer_gate(self.rule, name, self._largest_step)
         per_token = argument.shape[:2] == ("B", "T")
         symbols = {"H": self.num_heads, "K": self.key_size, "V": self.value_size}
         shape = resolve(argument.shape[2:] if per_token else argument.shape, symbols)
