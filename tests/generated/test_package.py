@@ -42,7 +42,7 @@ WITH_KERNELS = ("simple_gla", "omeganet_linear", "titans_gd")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the packages of some rules, the last of which no kernel computes."""
     folder = tmp_path_factory.mktemp("built")
-    for name in (*WITH_KERNELS, "ttt_linear"):
+    for name in (*WITH_KERNELS, "swla"):
         assert packages.write_package(load_rule(name), folder) == folder / name
     return folder
 
@@ -79,13 +79,13 @@ def test_a_package_holds_the_rule_and_what_the_compiler_emits(built):
 
 
 def test_a_rule_without_kernels_has_a_package_that_says_why(built):
-    folder, rule = built / "ttt_linear", load_rule("ttt_linear")
+    folder, rule = built / "swla", load_rule("swla")
     kernels = ("kernels_split.py", "kernels_fused.py")
     assert {path.name for path in folder.iterdir()} == set(NAMES) - set(kernels)
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     assert manifest["structures"] == {}
     (entry,) = manifest["without_kernels"]
-    assert (entry["field"], entry["value"]) == ("block.row_scale", "position")
+    assert (entry["field"], entry["value"]) == ("features.basis", "symmetric")
     with pytest.raises(CompileError) as caught:
         emit_module(schedule(rule), default_configuration(rule).structure)
     error = caught.value
@@ -98,11 +98,11 @@ def test_a_rule_without_kernels_has_a_package_that_says_why(built):
 
 
 def test_packages_without_kernels_are_compared_like_others(tmp_path):
-    rule = load_rule("ttt_linear")
+    rule = load_rule("swla")
     folder = packages.write_package(rule, tmp_path)
     assert packages.stale(tmp_path, [rule]) == []
     (folder / "kernels_split.py").write_text("")
-    assert packages.stale(tmp_path, [rule]) == ["ttt_linear/kernels_split.py: no part of the package"]
+    assert packages.stale(tmp_path, [rule]) == ["swla/kernels_split.py: no part of the package"]
 
 
 def test_the_torch_program_is_the_one_that_runs(built):

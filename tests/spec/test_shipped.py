@@ -21,7 +21,7 @@ from atlasgen.spec.file_model import SECTIONS, known_keys
 from atlasgen.spec.load import specs_folder
 from atlasgen.spec.rule import Gate
 
-WANTED = {
+LINEAR = {
     "linear_attention",
     "retnet",
     "simple_gla",
@@ -32,8 +32,24 @@ WANTED = {
 }
 
 
-def test_the_rules_of_the_first_schedule_are_shipped() -> None:
-    assert set(shipped_specs()) >= WANTED
+WIDE = {
+    "omeganet_linear_poly2",
+    "omeganet",
+    "titans",
+    "titans_gd",
+    "atlas",
+    "atlas_chunk",
+    "atlas_pp",
+    "dla",
+    "ttt_linear",
+    "ttt_mlp",
+    "ttt_linear_fla",
+    "lact",
+}
+
+
+def test_the_named_rules_are_shipped() -> None:
+    assert set(shipped_specs()) == LINEAR | WIDE
 
 
 @pytest.mark.parametrize("name", shipped_specs())
@@ -59,7 +75,7 @@ def _largest(name: str, gate: str) -> float:
     return next(item.max or 1.0 for item in load_rule(name).layer.gates if item.name == gate)
 
 
-@pytest.mark.parametrize("name", sorted(WANTED))
+@pytest.mark.parametrize("name", sorted(LINEAR))
 def test_the_largest_step_of_a_layer_is_stable(name: str) -> None:
     rule = load_rule(name)
     if not rule.depends_on_memory:
@@ -73,7 +89,7 @@ def test_the_largest_step_of_a_layer_is_stable(name: str) -> None:
     assert gain < 1
 
 
-@pytest.mark.parametrize("name", sorted(WANTED))
+@pytest.mark.parametrize("name", sorted(LINEAR))
 def test_horizons_start_between_10_and_1000_tokens(name: str) -> None:
     for item in load_rule(name).layer.gates:
         if item.name == "alpha":
@@ -89,6 +105,21 @@ def test_what_the_named_rules_say() -> None:
     assert omega.window.boundary == "halo" and omega.loss[0].kind == "l2"
     assert load_rule("linear_attention").read.normaliser == "sum"
     assert load_rule("logcosh_omega").loss[0].expression == "log(cosh(pred - v))"
+
+
+def test_what_the_named_deep_rules_say() -> None:
+    atlas, chunk, lact = load_rule("atlas"), load_rule("atlas_chunk"), load_rule("lact")
+    assert atlas.memory.depth == 2 and atlas.memory.hidden == "4*K" and atlas.memory.act == "gelu"
+    (per_token,), (per_block,) = atlas.optimizer.transform, chunk.optimizer.transform
+    assert (per_token.kind, per_token.at) == ("newton_schulz", "token")
+    assert (per_block.kind, per_block.at, chunk.block.write) == ("newton_schulz", "block", "block")
+    assert load_rule("atlas_pp").memory.kind == "graph"
+    assert lact.block.size == 2048 and lact.retention.project.kind == "row_norm"
+    assert load_rule("dla").loss[0].kind == "dot" and load_rule("omeganet").features.degree == 2
+    assert load_rule("titans_gd").optimizer.kind == "gd"
+    assert load_rule("titans").optimizer.kind == "momentum"
+    rows = {name: load_rule(f"ttt_{name}").block.row_scale for name in ("linear", "mlp", "linear_fla")}
+    assert rows == {"linear": "position", "mlp": "position", "linear_fla": "token"}
 
 
 def test_the_schema_is_fresh() -> None:
