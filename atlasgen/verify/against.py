@@ -20,7 +20,7 @@ from atlasgen.errors import ArgumentError
 from atlasgen.reference import run
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.verify.cases import Case, rows_of
-from atlasgen.verify.inputs import draw, flat_state, split_names
+from atlasgen.verify.inputs import draw, flat_state, initial_memory, split_names
 from atlasgen.verify.measure import axes_of, rms
 from atlasgen.verify.variants import Variant, changed, combined, usual_differences
 
@@ -103,7 +103,9 @@ def compare_with(
     `seconds` long. Raises ArgumentError where the function's arguments or results do not fit.
     """
     if case is None:
-        case = Case(1, min(2 * rows_of(rule) + rows_of(rule) // 2, 400), 2, 8, 8)
+        rows = rows_of(rule)
+        # Beyond the first block in any case: a rule may write at its end only.
+        case = Case(1, min(2 * rows + rows // 2, max(400, rows + rows // 8)), 2, 8, 8)
     arguments = draw(rule, case, torch.float32, seed).tensors
     yours = call_function(function, arguments)
     search = _Search(rule, arguments, yours)
@@ -126,12 +128,18 @@ def compare_with(
 def call_function(function: Function, arguments: Mapping[str, Tensor]) -> Tensors:
     """The function's results by name: "y", and "state.memory.M" and so on where it returns a state.
 
-    It is called with float64 tensors, and with float32 ones where it cannot take those.
+    It is called with float64 tensors, and with float32 ones where it cannot take those. `initial_memory` is
+    one tensor for a memory of the one weight M, else a dict by weight.
     """
-    given = dict(arguments)
+    given = {name: tensor for name, tensor in arguments.items() if not name.startswith("initial_memory")}
+    memory = initial_memory(arguments)
+    listed = [*given, "initial_memory"] if memory else list(given)
     errors: list[BaseException] = []
     for dtype in (torch.float64, torch.float32):
-        tensors = {name: tensor.clone().to(dtype) for name, tensor in given.items()}
+        tensors: dict[str, Any] = {name: tensor.clone().to(dtype) for name, tensor in given.items()}
+        if memory is not None:
+            own = {name: tensor.clone().to(dtype) for name, tensor in memory.items()}
+            tensors["initial_memory"] = own["M"] if set(own) == {"M"} else own
         try:
             with torch.no_grad():
                 result = function(tensors.pop("q"), tensors.pop("k"), tensors.pop("v"), **tensors)
@@ -145,7 +153,7 @@ def call_function(function: Function, arguments: Mapping[str, Tensor]) -> Tensor
     raise ArgumentError(
         "against",
         f"your function raised {_raised(errors[0], code.co_filename if code else None)}",
-        allowed="a function of q [B, T, H, K], k, v [B, T, H, V] and " + ", ".join(list(given)[3:]),
+        allowed="a function of q [B, T, H, K], k, v [B, T, H, V] and " + ", ".join(listed[3:]),
     ) from errors[0]
 
 
@@ -199,8 +207,9 @@ def _results(result: Any, q: Tensor, v: Tensor) -> Tensors:
 
 
 def _state_name(name: str) -> str:
-    short = {"M": "memory.M", "memory": "memory.M", "S": "momentum.M", "momentum": "momentum.M"}
-    return f"state.{short.get(name, name)}"
+    short = {"memory": "memory.M", "S": "momentum.M", "momentum": "momentum.M", "position": "position"}
+    # A bare name is a weight's: W1 is memory.W1.
+    return f"state.{short.get(name) or (name if '.' in name else f'memory.{name}')}"
 
 
 def first_difference(yours: Tensors, wanted: Tensors) -> Difference | None:
@@ -283,7 +292,7 @@ class _Search:
         """The first difference; shorter calls first, because most variants fail early."""
         for length in (*(size for size in _PREFIXES if size < self.tokens), self.tokens):
             cut = {
-                name: tensor[:, :length] if self._per_token(tensor) else tensor
+                name: tensor[:, :length] if self._per_token(name, tensor) else tensor
                 for name, tensor in arguments.items()
             }
             gates, inputs = split_names(rule, cut)
@@ -299,7 +308,9 @@ class _Search:
                 return difference
         return None
 
-    def _per_token(self, tensor: Tensor) -> bool:
+    def _per_token(self, name: str, tensor: Tensor) -> bool:
+        if name.startswith("initial_memory"):
+            return False
         return tensor.ndim >= 3 and tuple(tensor.shape[:2]) == tuple(self.arguments["v"].shape[:2])
 
     def run(

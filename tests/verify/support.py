@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 
 def omega(
@@ -48,3 +51,36 @@ def omega(
         memory = kept * (memory - step) if decay_last else kept * memory - step
         reads.append(scale * torch.einsum("bhk,bhkv->bhv", q[:, t], before if pre else memory))
     return torch.stack(reads, 1), memory
+
+
+def two_layers(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    lr: Tensor,
+    initial_memory: dict[str, Tensor],
+    *,
+    act: Callable[[Tensor], Tensor] = functional.gelu,
+    block: int = 4,
+    residual: bool = True,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """x + W2 s(W1 x) under an l2 loss, gradients taken at each block's start. y, and the weights by name."""
+    batch = q.shape[0]
+    weights = {name: weight.expand(batch, *weight.shape) for name, weight in initial_memory.items()}
+
+    def read(own: dict[str, Tensor], x: Tensor) -> Tensor:
+        hidden = act(torch.einsum("bhk,bhkm->bhm", x, own["W1"]))
+        out = torch.einsum("bhm,bhmv->bhv", hidden, own["W2"])
+        return out + x if residual else out
+
+    def loss(own: dict[str, Tensor], x: Tensor, target: Tensor) -> Tensor:
+        return 0.5 * (read(own, x) - target).square().sum()
+
+    reads, start = [], weights
+    for t in range(q.shape[1]):
+        start = weights if t % block == 0 else start
+        slopes = torch.func.grad(loss)(start, k[:, t], v[:, t])
+        step = lr[:, t, :, None, None]
+        weights = {name: weight - step * slopes[name] for name, weight in weights.items()}
+        reads.append(read(weights, q[:, t]))
+    return torch.stack(reads, 1), weights

@@ -14,7 +14,7 @@ from atlasgen.reference import run
 from atlasgen.spec import load_rule, rule_from_table
 from atlasgen.verify.against import compare_with, first_difference, load_function
 from atlasgen.verify.cases import Case
-from tests.verify.support import omega
+from tests.verify.support import omega, two_layers
 
 RULE = rule_from_table(
     {
@@ -170,6 +170,45 @@ def test_a_variant_that_diverges_equals_nothing(value: float) -> None:
     assert found is not None and found.token == 2
     same = first_difference({"y": wanted}, {"y": wanted.clone()})
     assert (same is None) == (value == value)
+
+
+DEEP = rule_from_table(
+    {
+        "rule": "two_layers",
+        "memory": {"kind": "mlp", "hidden": "2*K", "residual": "x", "initial": "learned"},
+        "loss": "l2",
+        "block": 4,
+        "optimizer": {"lr": "token"},
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "label"),
+    [
+        ({}, None),
+        ({"act": torch.nn.functional.silu}, "act = silu"),
+        ({"residual": False}, "residual = none"),
+        ({"block": 8}, "block = 8"),
+    ],
+)
+def test_a_function_of_a_deep_memory_gets_and_returns_its_weights(options: dict, label: str | None) -> None:
+    verdict = compare_with(DEEP, functools.partial(two_layers, **options))
+    if label is None:
+        assert verdict.difference is None
+    else:
+        assert verdict.difference is not None
+        assert [variant.label for variant in verdict.equal] == [label]
+
+
+def test_weights_that_differ_are_named() -> None:
+    def yours(*arguments, **gates):
+        y, weights = two_layers(*arguments, **gates)
+        return y, {**weights, "W2": weights["W2"] + 1e-2}
+
+    difference = compare_with(DEEP, yours, seconds=0.0).difference
+    assert difference is not None and difference.tensor == "state.memory.W2"
+    assert difference.place.startswith("batch 0, head 0, row 0")
 
 
 def test_a_mistake_that_no_difference_explains_is_not_explained() -> None:
