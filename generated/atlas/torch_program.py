@@ -16,8 +16,8 @@ def forward(
     resumed,
     q,
     memory_W1,
-    log_alpha,
     origin_W1,
+    log_alpha,
     lr,
     momentum_W1,
     log_theta,
@@ -49,16 +49,13 @@ def forward(
     log_alpha_sums = blocks.running(log_alpha)
     # a_C: decay of the memory over the block
     kept = blocks.decay_whole(log_alpha_sums)
-    value_3 = 1.0 - kept
-    value_4 = origin_W1 * value_3[..., None, None]
-    value_5 = blocks.decay_to_end(log_alpha_sums) * lr
-    value_6 = origin_W2 * value_3[..., None, None]
+    value_3 = blocks.decay_to_end(log_alpha_sums) * lr
     # decay of S over the block
     momentum_kept = blocks.decay_whole(log_theta_sums)
     product_2 = torch.matmul(blocks.decay_to_end(log_theta_sums) * live, banded)
     # B_C: last row of D(theta) Gamma
     momentum_weights = product_2 * gamma_sources * exists_sources
-    value_7 = features * momentum_weights[..., :, None]
+    value_4 = features * momentum_weights[..., :, None]
     memory_W1_like = memory_W1
     memory_W1 = memory_W1.flatten(0, 1)
     memory_W1_list = []
@@ -78,6 +75,7 @@ def forward(
     kept_updates_W1 = []
     kept_momentum_W2_rows = []
     kept_updates_W2 = []
+    origin_W1_each = blocks.each(origin_W1, count, memory_W1_like)
     since_start_each = blocks.each(since_start, count, memory_W1_like)
     del since_start
     value_each = blocks.each(value, count, memory_W1_like)
@@ -91,34 +89,32 @@ def forward(
     rename_each = blocks.each(rename, count, memory_W1_like)
     del rename
     v_sources_each = blocks.each(v_sources, count, memory_W1_like)
+    origin_W2_each = blocks.each(origin_W2, count, memory_W1_like)
     kept_each = blocks.each(kept, count, memory_W1_like)
     del kept
-    value_4_each = blocks.each(value_4, count, memory_W1_like)
-    del value_4
-    value_5_each = blocks.each(value_5, count, memory_W1_like)
-    del value_5
-    value_6_each = blocks.each(value_6, count, memory_W1_like)
-    del value_6
+    value_3_each = blocks.each(value_3, count, memory_W1_like)
+    del value_3
     momentum_kept_each = blocks.each(momentum_kept, count, memory_W1_like)
     del momentum_kept
     momentum_weights_each = blocks.each(momentum_weights, count, memory_W1_like)
     del momentum_weights
-    value_7_each = blocks.each(value_7, count, memory_W1_like)
-    del value_7
+    value_4_each = blocks.each(value_4, count, memory_W1_like)
+    del value_4
     for block in range(count):
         memory_W1_list.append(memory_W1)
         memory_W2_list.append(memory_W2)
         momentum_W1_list.append(momentum_W1)
         momentum_W2_list.append(momentum_W2)
-        value_8 = momentum_W1[..., None, :, :] * since_start_each[block][..., :, None, None]
+        combined = memory_W1 - origin_W1_each[block]
+        value_5 = momentum_W1[..., None, :, :] * since_start_each[block][..., :, None, None]
         # M*: the memory at the last border
         anchor_point_W1 = blocks.at_start(anchor_W1_each[block], memory_W1, resumed, block)
         product_3 = torch.matmul(features_each[block], anchor_point_W1)
-        value_9 = torch.nn.functional.gelu(product_3)
+        value_6 = torch.nn.functional.gelu(product_3)
         # M*: the memory at the last border
         anchor_point_W2 = blocks.at_start(anchor_W2_each[block], memory_W2, resumed, block)
         # pred = f(M*, phi(k))
-        predictions = torch.baddbmm(rename_each[block], value_9, anchor_point_W2)
+        predictions = torch.baddbmm(rename_each[block], value_6, anchor_point_W2)
         # E = dl/dpred at the block's M*
         errors = predictions - v_sources_each[block]
         product_4 = torch.matmul(errors, anchor_point_W2.mT)
@@ -126,7 +122,7 @@ def forward(
         errors_W1 = product_4 * blocks.gelu_slope(product_3)
         product_5 = torch.einsum("...abc,...bd->...acd", value_2_each[block], errors_W1)
         # S_t of every token
-        momentum_W1_rows = value_8 + product_5
+        momentum_W1_rows = value_5 + product_5
         # U_t: the map of S_t
         updates_W1 = blocks.newton_schulz.forward(
             momentum_W1_rows,
@@ -138,11 +134,12 @@ def forward(
                 (3.4445, -4.775, 2.0315),
             ),
         )
-        value_10 = momentum_W2[..., None, :, :] * since_start_each[block][..., :, None, None]
-        value_11 = value_each[block][..., :, :, None] * value_9[..., None, :, :]
-        product_6 = torch.einsum("...abc,...bd->...acd", value_11, errors)
+        combined_2 = memory_W2 - origin_W2_each[block]
+        value_7 = momentum_W2[..., None, :, :] * since_start_each[block][..., :, None, None]
+        value_8 = value_each[block][..., :, :, None] * value_6[..., None, :, :]
+        product_6 = torch.einsum("...abc,...bd->...acd", value_8, errors)
         # S_t of every token
-        momentum_W2_rows = value_10 + product_6
+        momentum_W2_rows = value_7 + product_6
         # U_t: the map of S_t
         updates_W2 = blocks.newton_schulz.forward(
             momentum_W2_rows,
@@ -154,21 +151,21 @@ def forward(
                 (3.4445, -4.775, 2.0315),
             ),
         )
-        product_7 = torch.einsum("...a,...abc->...bc", value_5_each[block], updates_W1)
-        value_12 = memory_W1 * kept_each[block][..., None, None]
+        product_7 = torch.einsum("...a,...abc->...bc", value_3_each[block], updates_W1)
+        value_9 = combined * kept_each[block][..., None, None]
         # M at the end
-        memory_W1_next = value_12 + value_4_each[block] - product_7
-        product_8 = torch.einsum("...a,...abc->...bc", value_5_each[block], updates_W2)
-        value_13 = memory_W2 * kept_each[block][..., None, None]
+        memory_W1_next = value_9 + origin_W1_each[block] - product_7
+        product_8 = torch.einsum("...a,...abc->...bc", value_3_each[block], updates_W2)
+        value_10 = combined_2 * kept_each[block][..., None, None]
         # M at the end
-        memory_W2_next = value_13 + value_6_each[block] - product_8
-        value_14 = momentum_W1 * momentum_kept_each[block][..., None, None]
+        memory_W2_next = value_10 + origin_W2_each[block] - product_8
+        value_11 = momentum_W1 * momentum_kept_each[block][..., None, None]
         # S at the end of the block
-        momentum_next_W1 = torch.baddbmm(value_14, value_7_each[block].mT, errors_W1)
-        value_15 = momentum_W2 * momentum_kept_each[block][..., None, None]
-        value_16 = value_9 * momentum_weights_each[block][..., :, None]
+        momentum_next_W1 = torch.baddbmm(value_11, value_4_each[block].mT, errors_W1)
+        value_12 = momentum_W2 * momentum_kept_each[block][..., None, None]
+        value_13 = value_6 * momentum_weights_each[block][..., :, None]
         # S at the end of the block
-        momentum_next_W2 = torch.baddbmm(value_15, value_16.mT, errors)
+        momentum_next_W2 = torch.baddbmm(value_12, value_13.mT, errors)
         kept_value.append(product_3)
         kept_errors.append(errors)
         kept_value_2.append(product_4)
@@ -183,8 +180,8 @@ def forward(
             momentum_next_W2,
         )
     del anchor_W1_each, anchor_W2_each, features_each, kept_each, momentum_kept_each
-    del momentum_weights_each, rename_each, since_start_each, v_sources_each, value_2_each
-    del value_4_each, value_5_each, value_6_each, value_7_each, value_each
+    del momentum_weights_each, origin_W1_each, origin_W2_each, rename_each, since_start_each
+    del v_sources_each, value_2_each, value_3_each, value_4_each, value_each
     block = None
     memory_W1_final = memory_W1.unflatten(0, memory_W1_like.shape[:2])
     memory_W1_blocks = blocks.stack(memory_W1_list, memory_W1_like)
@@ -214,25 +211,26 @@ def forward(
     del kept_updates_W2
     # phi(q)
     queries = 0.5 * (q * q) + q
+    combined_3 = memory_W1_blocks - origin_W1
     since_start_2 = blocks.decay_from_start(log_alpha_sums, False)
-    value_17 = memory_W1_blocks[..., None, :, :] * since_start_2[..., :, None, None]
-    value_18 = 1.0 - since_start_2
+    value_14 = combined_3[..., None, :, :] * since_start_2[..., :, None, None]
+    del combined_3
     decay_2 = blocks.decay(log_alpha_sums, False)
-    value_19 = decay_2 * lr[..., None, :]
-    product_9 = torch.einsum("...ab,...bcd->...acd", value_19, updates_W1_2)
-    value_20 = origin_W1[..., None, :, :] * value_18[..., :, None, None]
+    value_15 = decay_2 * lr[..., None, :]
+    product_9 = torch.einsum("...ab,...bcd->...acd", value_15, updates_W1_2)
     # W_t of every token
-    memory_W1_rows = value_17 + value_20 - product_9
+    memory_W1_rows = value_14 + origin_W1[..., None, :, :] - product_9
     product_10 = torch.einsum("...ab,...abc->...ac", queries, memory_W1_rows)
-    value_21 = memory_W2_blocks[..., None, :, :] * since_start_2[..., :, None, None]
-    product_11 = torch.einsum("...ab,...bcd->...acd", value_19, updates_W2_2)
-    del value_19
-    value_22 = origin_W2[..., None, :, :] * value_18[..., :, None, None]
+    combined_4 = memory_W2_blocks - origin_W2
+    value_16 = combined_4[..., None, :, :] * since_start_2[..., :, None, None]
+    del combined_4
+    product_11 = torch.einsum("...ab,...bcd->...acd", value_15, updates_W2_2)
+    del value_15
     # W_t of every token
-    memory_W2_rows = value_21 + value_22 - product_11
-    value_23 = torch.nn.functional.gelu(product_10)
-    product_12 = torch.einsum("...ab,...abc->...ac", value_23, memory_W2_rows)
-    del value_23
+    memory_W2_rows = value_16 + origin_W2[..., None, :, :] - product_11
+    value_17 = torch.nn.functional.gelu(product_10)
+    product_12 = torch.einsum("...ab,...abc->...ac", value_17, memory_W2_rows)
+    del value_17
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
     reads = product_12 + queries
     del product_12, queries
@@ -278,8 +276,8 @@ def backward(
     d_y,
     q,
     memory_W2,
-    memory_W1,
     origin_W2,
+    memory_W1,
     origin_W1,
     log_alpha,
     d_memory_W2_next,
@@ -358,10 +356,8 @@ def backward(
     value_12 = 0.3989422804014327 * (2.0 - saved_3 * saved_3) * torch.exp(-0.5 * (saved_3 * saved_3))
     total = (d_memory_W1_rows * since_start[..., :, None, None]).sum(-3)
     total_2 = (d_memory_W2_rows * since_start[..., :, None, None]).sum(-3)
-    value_13 = 1.0 - kept
-    value_14 = 1.0 - since_start
-    total_3 = (d_memory_W1_rows * value_14[..., :, None, None]).sum(-3)
-    total_4 = (d_memory_W2_rows * value_14[..., :, None, None]).sum(-3)
+    total_3 = d_memory_W1_rows.sum(-3)
+    total_4 = d_memory_W2_rows.sum(-3)
     d_memory_W1_next_like = d_memory_W1_next
     d_memory_W1_next = d_memory_W1_next.flatten(0, 1)
     d_memory_W1_next_list = []
@@ -374,6 +370,8 @@ def backward(
     d_momentum_W2_next_like = d_momentum_W2_next
     d_momentum_W2_next = d_momentum_W2_next.flatten(0, 1)
     d_momentum_W2_next_list = []
+    kept_d_momentum_W2_rows = []
+    kept_d_momentum_W1_rows = []
     kept_value = []
     kept_value_2 = []
     kept_d_errors = []
@@ -385,9 +383,12 @@ def backward(
     kept_each = blocks.each(kept, count, d_memory_W1_next_like)
     saved_10_each = blocks.each(saved_10, count, d_memory_W1_next_like)
     value_2_each = blocks.each(value_2, count, d_memory_W1_next_like)
+    del value_2
     product_2_each = blocks.each(product_2, count, d_memory_W1_next_like)
+    del product_2
     saved_6_each = blocks.each(saved_6, count, d_memory_W1_next_like)
     product_3_each = blocks.each(product_3, count, d_memory_W1_next_like)
+    del product_3
     since_start_2_each = blocks.each(since_start_2, count, d_memory_W1_next_like)
     saved_4_each = blocks.each(saved_4, count, d_memory_W1_next_like)
     value_4_each = blocks.each(value_4, count, d_memory_W1_next_like)
@@ -415,8 +416,6 @@ def backward(
     total_2_each = blocks.each(total_2, count, d_memory_W1_next_like)
     del total_2
     d_anchor_W2_each = blocks.each(d_anchor_W2, count, d_memory_W1_next_like)
-    value_13_each = blocks.each(value_13, count, d_memory_W1_next_like)
-    del value_13
     total_3_each = blocks.each(total_3, count, d_memory_W1_next_like)
     del total_3
     total_4_each = blocks.each(total_4, count, d_memory_W1_next_like)
@@ -426,8 +425,8 @@ def backward(
         d_memory_W2_next_list.append(d_memory_W2_next)
         d_momentum_W1_next_list.append(d_momentum_W1_next)
         d_momentum_W2_next_list.append(d_momentum_W2_next)
-        value_15 = d_memory_W2_next[..., None, :, :] * value_2_each[block][..., :, None, None]
-        d_updates_W2 = -value_15 - product_2_each[block]
+        value_13 = d_memory_W2_next[..., None, :, :] * value_2_each[block][..., :, None, None]
+        d_updates_W2 = -value_13 - product_2_each[block]
         d_momentum_W2_rows = blocks.newton_schulz.backward(
             saved_10_each[block],
             d_updates_W2,
@@ -439,8 +438,8 @@ def backward(
                 (3.4445, -4.775, 2.0315),
             ),
         )
-        value_16 = d_memory_W1_next[..., None, :, :] * value_2_each[block][..., :, None, None]
-        d_updates_W1 = -value_16 - product_3_each[block]
+        value_14 = d_memory_W1_next[..., None, :, :] * value_2_each[block][..., :, None, None]
+        d_updates_W1 = -value_14 - product_3_each[block]
         d_momentum_W1_rows = blocks.newton_schulz.backward(
             saved_6_each[block],
             d_updates_W1,
@@ -457,59 +456,59 @@ def backward(
         contract = torch.einsum("...acd,...abc->...bd", d_momentum_W2_rows, value_9_each[block])
         contract_2 = torch.einsum("...acd,...abc->...bd", d_momentum_W1_rows, value_11_each[block])
         d_errors_W1 = torch.baddbmm(contract_2, value_10_each[block], d_momentum_W1_next)
-        value_17 = d_errors_W1 * value_5_each[block]
+        value_15 = d_errors_W1 * value_5_each[block]
         d_errors = torch.baddbmm(
             torch.baddbmm(contract, value_7_each[block], d_momentum_W2_next),
-            value_17,
+            value_15,
             anchor_point_W2_each[block],
         )
         total_5 = (product_6 * value_8_each[block][..., :, :, None]).sum(-3)
-        value_18 = product_5 * momentum_weights_each[block][..., :, None]
-        combined = torch.baddbmm(value_18 + total_5, d_errors, anchor_point_W2_each[block].mT)
-        value_19 = d_errors_W1 * saved_5_each[block] * value_12_each[block]
-        combined_2 = value_19 + combined * value_5_each[block]
+        value_16 = product_5 * momentum_weights_each[block][..., :, None]
+        combined = torch.baddbmm(value_16 + total_5, d_errors, anchor_point_W2_each[block].mT)
+        value_17 = d_errors_W1 * saved_5_each[block] * value_12_each[block]
+        combined_2 = value_17 + combined * value_5_each[block]
         d_anchor_point_W1 = torch.baddbmm(d_anchor_W1_each[block], features_each[block].mT, combined_2)
-        at_border = blocks.when_start(d_anchor_point_W1, False, resumed, block)
-        value_20 = d_memory_W1_next * kept_each[block][..., None, None]
-        combined_3 = value_20 + at_border + total_each[block]
+        combined_3 = d_memory_W1_next * kept_each[block][..., None, None] + total_each[block]
+        combined_4 = blocks.when_start(d_anchor_point_W1, False, resumed, block) + combined_3
+        combined_5 = d_memory_W2_next * kept_each[block][..., None, None] + total_2_each[block]
         d_anchor_point_W2 = torch.baddbmm(
-            torch.baddbmm(d_anchor_W2_each[block], value_17.mT, saved_4_each[block]),
+            torch.baddbmm(d_anchor_W2_each[block], value_15.mT, saved_4_each[block]),
             value_4_each[block].mT,
             d_errors,
         )
-        at_border_2 = blocks.when_start(d_anchor_point_W2, False, resumed, block)
-        value_21 = d_memory_W2_next * kept_each[block][..., None, None]
-        combined_4 = value_21 + total_2_each[block] + at_border_2
-        value_22 = d_momentum_W1_next * momentum_kept_each[block][..., None, None]
-        value_23 = d_momentum_W1_rows * since_start_2_each[block][..., :, None, None]
-        combined_5 = value_22 + value_23.sum(-3)
-        value_24 = d_momentum_W2_next * momentum_kept_each[block][..., None, None]
-        value_25 = d_momentum_W2_rows * since_start_2_each[block][..., :, None, None]
-        combined_6 = value_24 + value_25.sum(-3)
-        combined_7 = d_memory_W1_next * value_13_each[block][..., None, None] + total_3_each[block]
-        at_border_3 = blocks.when_start(d_anchor_point_W1, True, resumed, block)
-        at_border_4 = blocks.when_start(d_anchor_point_W2, True, resumed, block)
-        combined_8 = d_memory_W2_next * value_13_each[block][..., None, None] + total_4_each[block]
+        combined_6 = combined_5 + blocks.when_start(d_anchor_point_W2, False, resumed, block)
+        value_18 = d_momentum_W1_next * momentum_kept_each[block][..., None, None]
+        value_19 = d_momentum_W1_rows * since_start_2_each[block][..., :, None, None]
+        combined_7 = value_18 + value_19.sum(-3)
+        value_20 = d_momentum_W2_next * momentum_kept_each[block][..., None, None]
+        value_21 = d_momentum_W2_rows * since_start_2_each[block][..., :, None, None]
+        combined_8 = value_20 + value_21.sum(-3)
+        combined_9 = d_memory_W1_next + total_3_each[block] - combined_3
+        at_border = blocks.when_start(d_anchor_point_W1, True, resumed, block)
+        at_border_2 = blocks.when_start(d_anchor_point_W2, True, resumed, block)
+        combined_10 = d_memory_W2_next + total_4_each[block] - combined_5
+        kept_d_momentum_W2_rows.append(d_momentum_W2_rows)
+        kept_d_momentum_W1_rows.append(d_momentum_W1_rows)
         kept_value.append(product_5)
         kept_value_2.append(product_6)
         kept_d_errors.append(d_errors)
         kept_value_3.append(combined_2)
-        sum_0 = sum_0 + combined_7
-        sum_1 = sum_1 + at_border_3
-        sum_2 = sum_2 + at_border_4
-        sum_3 = sum_3 + combined_8
+        sum_0 = sum_0 + combined_9
+        sum_1 = sum_1 + at_border
+        sum_2 = sum_2 + at_border_2
+        sum_3 = sum_3 + combined_10
         d_memory_W1_next, d_memory_W2_next, d_momentum_W1_next, d_momentum_W2_next = (
-            combined_3,
             combined_4,
-            combined_5,
             combined_6,
+            combined_7,
+            combined_8,
         )
     del anchor_point_W2_each, d_anchor_W1_each, d_anchor_W2_each, features_each, kept_each
     del momentum_kept_each, momentum_weights_each, product_2_each, product_3_each
     del saved_10_each, saved_4_each, saved_5_each, saved_6_each, since_start_2_each
     del total_2_each, total_3_each, total_4_each, total_each, value_10_each, value_11_each
-    del value_12_each, value_13_each, value_2_each, value_4_each, value_5_each, value_7_each
-    del value_8_each, value_9_each
+    del value_12_each, value_2_each, value_4_each, value_5_each, value_7_each, value_8_each
+    del value_9_each
     block = None
     d_memory_W1_next_final = d_memory_W1_next.unflatten(0, d_memory_W1_next_like.shape[:2])
     d_memory_W1_next_blocks = blocks.stack(d_memory_W1_next_list[::-1], d_memory_W1_next_like)
@@ -523,6 +522,10 @@ def backward(
     d_momentum_W2_next_final = d_momentum_W2_next.unflatten(0, d_momentum_W2_next_like.shape[:2])
     d_momentum_W2_next_blocks = blocks.stack(d_momentum_W2_next_list[::-1], d_momentum_W2_next_like)
     del d_momentum_W2_next_list
+    d_momentum_W2_rows_2 = blocks.stack(kept_d_momentum_W2_rows[::-1], d_memory_W1_next_like)
+    del kept_d_momentum_W2_rows
+    d_momentum_W1_rows_2 = blocks.stack(kept_d_momentum_W1_rows[::-1], d_memory_W1_next_like)
+    del kept_d_momentum_W1_rows
     kept_value_all = blocks.stack(kept_value[::-1], d_memory_W1_next_like)
     del kept_value
     kept_value_2_all = blocks.stack(kept_value_2[::-1], d_memory_W1_next_like)
@@ -535,119 +538,89 @@ def backward(
     del value
     d_queries = d_y + product_7
     del product_7
-    value_26 = d_queries * (1.0 * q + 1.0)
+    value_22 = d_queries * (1.0 * q + 1.0)
     del d_queries
-    total_6 = (d_memory_W2_rows * memory_W2[..., None, :, :]).sum(-2).sum(-1)
-    total_7 = (d_memory_W1_rows * memory_W1[..., None, :, :]).sum(-2).sum(-1)
-    total_8 = (d_memory_W2_rows * origin_W2[..., None, :, :]).sum(-2).sum(-1)
-    total_9 = (d_memory_W1_rows * origin_W1[..., None, :, :]).sum(-2).sum(-1)
-    value_27 = (total_6 + total_7 - (total_8 + total_9)) * since_start
-    running = blocks.cumsum(value_27, -1, True, False)
+    combined_11 = memory_W2 - origin_W2
+    total_6 = (d_memory_W2_rows * combined_11[..., None, :, :]).sum(-2).sum(-1)
+    combined_12 = memory_W1 - origin_W1
+    total_7 = (d_memory_W1_rows * combined_12[..., None, :, :]).sum(-2).sum(-1)
+    running = blocks.cumsum((total_6 + total_7) * since_start, -1, True, False)
     contract_3 = torch.einsum("...bc,...abc->...a", d_memory_W2_next_blocks, saved_11)
     contract_4 = torch.einsum("...bc,...abc->...a", d_memory_W1_next_blocks, saved_7)
-    combined_9 = -contract_3 - contract_4
-    running_2 = blocks.cumsum(combined_9 * lr * until_end, -1, False, True)
-    total_10 = (d_memory_W2_next_blocks * origin_W2).sum(-2).sum(-1)
-    combined_10 = total_10 + (d_memory_W1_next_blocks * origin_W1).sum(-2).sum(-1)
-    total_11 = (d_memory_W2_next_blocks * memory_W2).sum(-2).sum(-1)
-    total_12 = (d_memory_W1_next_blocks * memory_W1).sum(-2).sum(-1)
-    d_kept = total_11 + total_12 - combined_10
+    combined_13 = -contract_3 - contract_4
+    running_2 = blocks.cumsum(combined_13 * lr * until_end, -1, False, True)
+    total_8 = (d_memory_W2_next_blocks * combined_11).sum(-2).sum(-1)
+    del combined_11
+    d_kept = total_8 + (d_memory_W1_next_blocks * combined_12).sum(-2).sum(-1)
+    del combined_12
     contract_5 = torch.einsum("...acd,...bcd->...ab", d_memory_W2_rows, saved_11)
     contract_6 = torch.einsum("...acd,...bcd->...ab", d_memory_W1_rows, saved_7)
-    value_28 = (-contract_5 - contract_6) * saved_0
+    value_23 = (-contract_5 - contract_6) * saved_0
     del contract_5, contract_6
-    banded_2 = value_28 * lr[..., None, :] * blocks.band(row, row, 1, None, like)
+    banded_2 = value_23 * lr[..., None, :] * blocks.band(row, row, 1, None, like)
     banded_3 = blocks.cumsum(banded_2, -1, False, True) * blocks.band(row, row, 0, None, like)
     del banded_2
-    combined_11 = running_2 + (d_kept * kept)[..., None] + banded_3.sum(-2)
+    combined_14 = running_2 + (d_kept * kept)[..., None] + banded_3.sum(-2)
     del banded_3, kept
-    combined_12 = combined_9 * until_end + value_28.sum(-2)
-    del value_28
-    value_29 = d_memory_W2_next_blocks[..., None, :, :] * value_2[..., :, None, None]
-    d_updates_W2_2 = -value_29 - product_2
-    del product_2
-    d_momentum_W2_rows_2 = blocks.newton_schulz.backward(
-        saved_10,
-        d_updates_W2_2,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-    )
-    total_13 = (d_momentum_W2_rows_2 * momentum_W2[..., None, :, :]).sum(-2)
-    value_30 = d_memory_W1_next_blocks[..., None, :, :] * value_2[..., :, None, None]
-    del value_2
-    d_updates_W1_2 = -value_30 - product_3
-    del product_3
-    d_momentum_W1_rows_2 = blocks.newton_schulz.backward(
-        saved_6,
-        d_updates_W1_2,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-    )
-    total_14 = (d_momentum_W1_rows_2 * momentum_W1[..., None, :, :]).sum(-2)
-    value_31 = (total_13.sum(-1) + total_14.sum(-1)) * since_start_2
-    del since_start_2, total_13, total_14
-    running_3 = blocks.cumsum(value_31, -1, True, False)
+    combined_15 = combined_13 * until_end + value_23.sum(-2)
+    del value_23
+    total_9 = (d_momentum_W2_rows_2 * momentum_W2[..., None, :, :]).sum(-2)
+    del d_momentum_W2_rows_2
+    total_10 = (d_momentum_W1_rows_2 * momentum_W1[..., None, :, :]).sum(-2)
+    value_24 = (total_9.sum(-1) + total_10.sum(-1)) * since_start_2
+    del since_start_2, total_10, total_9
+    running_3 = blocks.cumsum(value_24, -1, True, False)
     # the error that reaches the output of W1
     errors_W1 = saved_5 * value_5
     del value_5
     product_8 = torch.matmul(errors_W1, d_momentum_W1_next_blocks.mT)
     d_momentum_weights = (kept_value_all * value_4).sum(-1) + (product_8 * features).sum(-1)
     del kept_value_all
-    value_32 = d_momentum_weights * exists_sources
-    product_9 = torch.matmul(value_32 * gamma_sources, banded.mT)
+    value_25 = d_momentum_weights * exists_sources
+    product_9 = torch.matmul(value_25 * gamma_sources, banded.mT)
     running_4 = blocks.cumsum(product_9 * live * until_end_2, -1, False, True)
-    total_15 = (d_momentum_W2_next_blocks * momentum_W2).sum(-2).sum(-1)
-    d_momentum_kept = total_15 + (d_momentum_W1_next_blocks * momentum_W1).sum(-2).sum(-1)
+    total_11 = (d_momentum_W2_next_blocks * momentum_W2).sum(-2).sum(-1)
+    d_momentum_kept = total_11 + (d_momentum_W1_next_blocks * momentum_W1).sum(-2).sum(-1)
     product_10 = torch.einsum("...acd,...bd->...abc", d_momentum_W1_rows_2, errors_W1)
-    del errors_W1
-    total_16 = (kept_value_2_all * value_4[..., None, :, :]).sum(-1)
+    del d_momentum_W1_rows_2, errors_W1
+    total_12 = (kept_value_2_all * value_4[..., None, :, :]).sum(-1)
     del kept_value_2_all, value_4
-    combined_13 = total_16 + (product_10 * features[..., None, :, :]).sum(-1)
-    del features, total_16
-    product_11 = torch.matmul(combined_13 * value_6[..., None, :], banded.mT)
-    value_33 = product_11 * saved_1 * live[..., None, :]
+    combined_16 = total_12 + (product_10 * features[..., None, :, :]).sum(-1)
+    del features, total_12
+    product_11 = torch.matmul(combined_16 * value_6[..., None, :], banded.mT)
+    value_26 = product_11 * saved_1 * live[..., None, :]
     del product_11
-    banded_4 = value_33 * blocks.band(row, row, 1, None, like)
-    del value_33
+    banded_4 = value_26 * blocks.band(row, row, 1, None, like)
+    del value_26
     banded_5 = blocks.cumsum(banded_4, -1, False, True) * blocks.band(row, row, 0, None, like)
     del banded_4
-    combined_14 = running_4 + (d_momentum_kept * momentum_kept)[..., None] + banded_5.sum(-2)
+    combined_17 = running_4 + (d_momentum_kept * momentum_kept)[..., None] + banded_5.sum(-2)
     del banded_5, momentum_kept
-    combined_15 = value_32 * product_4 + (combined_13 * saved_2).sum(-2) * exists_sources
-    del combined_13
+    combined_18 = value_25 * product_4 + (combined_16 * saved_2).sum(-2) * exists_sources
+    del combined_16
     # M*: the memory at the last border
     anchor_point_W1 = blocks.at_start(anchor_W1, memory_W1, resumed, block)
-    total_17 = (product_10 * value_8[..., :, :, None]).sum(-3)
+    total_13 = (product_10 * value_8[..., :, :, None]).sum(-3)
     del value_8
-    value_34 = product_8 * momentum_weights[..., :, None]
+    value_27 = product_8 * momentum_weights[..., :, None]
     del momentum_weights, product_8
     rename = d_errors_2
-    d_features = blocks.add_product(value_34 + rename + total_17, kept_value_3_all, anchor_point_W1.mT, 1)
-    del anchor_point_W1, kept_value_3_all, rename, total_17, value_34
-    value_35 = d_features * (1.0 * k_sources + 1.0)
+    d_features = blocks.add_product(value_27 + rename + total_13, kept_value_3_all, anchor_point_W1.mT, 1)
+    del anchor_point_W1, kept_value_3_all, rename, total_13, value_27
+    value_28 = d_features * (1.0 * k_sources + 1.0)
     del d_features
-    value_36 = -d_errors_2
+    value_29 = -d_errors_2
     del d_errors_2
     return {
-        "part_0": value_26,
+        "part_0": value_22,
         "part_1": running,
-        "part_2": combined_11,
-        "part_3": combined_12,
+        "part_2": combined_14,
+        "part_3": combined_15,
         "part_4": running_3,
-        "part_5": combined_14,
-        "part_6": combined_15,
-        "part_7": value_35,
-        "part_8": value_36,
+        "part_5": combined_17,
+        "part_6": combined_18,
+        "part_7": value_28,
+        "part_8": value_29,
         "sum_0": sum_0,
         "sum_1": sum_1,
         "sum_2": sum_2,

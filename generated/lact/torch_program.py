@@ -474,40 +474,58 @@ def backward(
     d_pool_theta_next = d_pool_theta_next.flatten(0, 1)
     d_pool_theta_next_list = []
     kept_value = []
+    kept_d_update_W2_total = []
+    kept_d_update_W1_total = []
     kept_value_2 = []
+    kept_d_update_W0_total = []
     kept_value_3 = []
     kept_value_4 = []
+    kept_value_5 = []
     sum_0 = 0.0
     sum_1 = 0.0
     sum_2 = 0.0
     value_6_each = blocks.each(value_6, count, d_memory_W0_next_like)
+    del value_6
     value_7_each = blocks.each(value_7, count, d_memory_W0_next_like)
+    del value_7
     saved_9_each = blocks.each(saved_9, count, d_memory_W0_next_like)
     value_8_each = blocks.each(value_8, count, d_memory_W0_next_like)
+    del value_8
     saved_10_each = blocks.each(saved_10, count, d_memory_W0_next_like)
     value_9_each = blocks.each(value_9, count, d_memory_W0_next_like)
     del value_9
     value_10_each = blocks.each(value_10, count, d_memory_W0_next_like)
+    del value_10
     value_11_each = blocks.each(value_11, count, d_memory_W0_next_like)
+    del value_11
     value_12_each = blocks.each(value_12, count, d_memory_W0_next_like)
+    del value_12
     momentum_W2_each = blocks.each(momentum_W2, count, d_memory_W0_next_like)
     saved_7_each = blocks.each(saved_7, count, d_memory_W0_next_like)
     value_13_each = blocks.each(value_13, count, d_memory_W0_next_like)
+    del value_13
     saved_8_each = blocks.each(saved_8, count, d_memory_W0_next_like)
     value_14_each = blocks.each(value_14, count, d_memory_W0_next_like)
     del value_14
     value_15_each = blocks.each(value_15, count, d_memory_W0_next_like)
+    del value_15
     value_16_each = blocks.each(value_16, count, d_memory_W0_next_like)
+    del value_16
     value_17_each = blocks.each(value_17, count, d_memory_W0_next_like)
+    del value_17
     momentum_W1_each = blocks.each(momentum_W1, count, d_memory_W0_next_like)
     saved_5_each = blocks.each(saved_5, count, d_memory_W0_next_like)
     value_18_each = blocks.each(value_18, count, d_memory_W0_next_like)
+    del value_18
     saved_6_each = blocks.each(saved_6, count, d_memory_W0_next_like)
     value_19_each = blocks.each(value_19, count, d_memory_W0_next_like)
     del value_19
     value_20_each = blocks.each(value_20, count, d_memory_W0_next_like)
+    del value_20
     value_21_each = blocks.each(value_21, count, d_memory_W0_next_like)
+    del value_21
     value_22_each = blocks.each(value_22, count, d_memory_W0_next_like)
+    del value_22
     momentum_W0_each = blocks.each(momentum_W0, count, d_memory_W0_next_like)
     k_each = blocks.each(k, count, d_memory_W0_next_like)
     value_23_each = blocks.each(value_23, count, d_memory_W0_next_like)
@@ -655,10 +673,14 @@ def backward(
         value_61 = value_32_each[block] * value_60[..., None, :]
         value_62 = total_7 * value_9_each[block] * value_35_each[block]
         value_63 = value_34_each[block] * value_62[..., None, :]
-        kept_value.append(product_6)
-        kept_value_2.append(combined_6)
-        kept_value_3.append(combined_7)
-        kept_value_4.append(combined_8)
+        kept_value.append(combined_4)
+        kept_d_update_W2_total.append(d_update_W2_total)
+        kept_d_update_W1_total.append(d_update_W1_total)
+        kept_value_2.append(product_6)
+        kept_d_update_W0_total.append(d_update_W0_total)
+        kept_value_3.append(combined_6)
+        kept_value_4.append(combined_7)
+        kept_value_5.append(combined_8)
         sum_0 = sum_0 + value_59
         sum_1 = sum_1 + value_61
         sum_2 = sum_2 + value_63
@@ -727,131 +749,60 @@ def backward(
     del d_pool_theta_next_list
     kept_value_all = blocks.stack(kept_value[::-1], d_memory_W0_next_like)
     del kept_value
+    d_update_W2_total_2 = blocks.stack(kept_d_update_W2_total[::-1], d_memory_W0_next_like)
+    del kept_d_update_W2_total
+    d_update_W1_total_2 = blocks.stack(kept_d_update_W1_total[::-1], d_memory_W0_next_like)
+    del kept_d_update_W1_total
     kept_value_2_all = blocks.stack(kept_value_2[::-1], d_memory_W0_next_like)
     del kept_value_2
+    d_update_W0_total_2 = blocks.stack(kept_d_update_W0_total[::-1], d_memory_W0_next_like)
+    del kept_d_update_W0_total
     kept_value_3_all = blocks.stack(kept_value_3[::-1], d_memory_W0_next_like)
     del kept_value_3
     kept_value_4_all = blocks.stack(kept_value_4[::-1], d_memory_W0_next_like)
     del kept_value_4
+    kept_value_5_all = blocks.stack(kept_value_5[::-1], d_memory_W0_next_like)
+    del kept_value_5
     product_8 = torch.matmul(value_2, memory_W2.mT)
     del value_2
     combined_15 = blocks.add_product(product_8, value_4, memory_W0.mT, 1)
     del product_8, value_4
-    d_memory_W2_next_3 = d_memory_W2_next_blocks * value_7[..., None, None]
-    total_13 = (d_memory_W2_next_3 * saved_10).sum(-2)
-    value_64 = value_11 * (total_13 * value_8 * value_12)[..., None, :]
-    del value_11, value_12, value_8
-    combined_16 = d_memory_W2_next_3 * value_10[..., None, :] + value_64
-    del d_memory_W2_next_3, value_10, value_64
-    value_65 = -combined_16
-    del combined_16
-    newton_schulz_gradient_4 = blocks.newton_schulz.backward(
-        saved_9,
-        value_65,
-        (
-            (4.0848, -6.8946, 2.927),
-            (3.9505, -6.3029, 2.6377),
-            (3.7418, -5.5913, 2.3037),
-            (2.8769, -3.1427, 1.2046),
-            (2.8366, -3.0525, 1.2012),
-        ),
-    )
-    del value_65
-    value_66 = d_momentum_W2_next_blocks * value_7[..., None, None]
-    d_momentum_W2_next_3 = value_66 + newton_schulz_gradient_4
-    del newton_schulz_gradient_4, value_66
-    d_memory_W1_next_3 = d_memory_W1_next_blocks * value_7[..., None, None]
-    total_14 = (d_memory_W1_next_3 * saved_8).sum(-2)
-    value_67 = value_16 * (total_14 * value_13 * value_17)[..., None, :]
-    del value_13, value_16, value_17
-    combined_17 = d_memory_W1_next_3 * value_15[..., None, :] + value_67
-    del d_memory_W1_next_3, value_15, value_67
-    value_68 = -combined_17
-    del combined_17
-    newton_schulz_gradient_5 = blocks.newton_schulz.backward(
-        saved_7,
-        value_68,
-        (
-            (4.0848, -6.8946, 2.927),
-            (3.9505, -6.3029, 2.6377),
-            (3.7418, -5.5913, 2.3037),
-            (2.8769, -3.1427, 1.2046),
-            (2.8366, -3.0525, 1.2012),
-        ),
-    )
-    del value_68
-    value_69 = d_momentum_W1_next_blocks * value_7[..., None, None]
-    d_momentum_W1_next_3 = value_69 + newton_schulz_gradient_5
-    del newton_schulz_gradient_5, value_69
-    d_memory_W0_next_3 = d_memory_W0_next_blocks * value_7[..., None, None]
-    total_15 = (d_memory_W0_next_3 * saved_6).sum(-2)
-    value_70 = value_21 * (total_15 * value_18 * value_22)[..., None, :]
-    del value_18, value_21, value_22
-    combined_18 = d_memory_W0_next_3 * value_20[..., None, :] + value_70
-    del d_memory_W0_next_3, value_20, value_70
-    value_71 = -combined_18
-    del combined_18
-    newton_schulz_gradient_6 = blocks.newton_schulz.backward(
-        saved_5,
-        value_71,
-        (
-            (4.0848, -6.8946, 2.927),
-            (3.9505, -6.3029, 2.6377),
-            (3.7418, -5.5913, 2.3037),
-            (2.8769, -3.1427, 1.2046),
-            (2.8366, -3.0525, 1.2012),
-        ),
-    )
-    del value_71
-    value_72 = d_momentum_W0_next_blocks * value_7[..., None, None]
-    del value_7
-    d_momentum_W0_next_3 = value_72 + newton_schulz_gradient_6
-    del newton_schulz_gradient_6, value_72
-    total_16 = (d_momentum_W2_next_3 * momentum_W2).sum(-2).sum(-1)
-    total_17 = (d_momentum_W1_next_3 * momentum_W1).sum(-2).sum(-1)
-    combined_19 = total_16 + total_17 + (d_momentum_W0_next_3 * momentum_W0).sum(-2).sum(-1)
-    combined_20 = d_pool_theta_next_blocks * value_6 + 0.00048828125 * combined_19
-    value_73 = live * value_5 * combined_20[..., None]
-    d_update_W2_total_2 = d_update_W2_next_blocks * value_6[..., None, None] + d_momentum_W2_next_3
-    del d_momentum_W2_next_3
+    value_64 = live * value_5 * kept_value_all[..., None]
+    del kept_value_all
     product_9 = torch.matmul(saved_2 * value_28, d_update_W2_total_2.mT)
     del d_update_W2_total_2
-    d_update_W0_total_2 = d_update_W0_next_blocks * value_6[..., None, None] + d_momentum_W0_next_3
-    del d_momentum_W0_next_3
     product_10 = torch.matmul(value_26 * value_24, d_update_W0_total_2.mT)
     del d_update_W0_total_2, value_24, value_26
-    value_74 = product_10 * lr_W0[..., :, None]
-    value_75 = product_9 * lr_W2[..., :, None]
-    combined_21 = blocks.add_product(
-        blocks.add_product(-value_75 - value_74, kept_value_2_all, memory_W0.mT, 1),
-        kept_value_3_all,
+    value_65 = product_10 * lr_W0[..., :, None]
+    value_66 = product_9 * lr_W2[..., :, None]
+    combined_16 = blocks.add_product(
+        blocks.add_product(-value_66 - value_65, kept_value_3_all, memory_W0.mT, 1),
+        kept_value_4_all,
         memory_W2.mT,
         1,
     )
-    del kept_value_2_all, kept_value_3_all, value_74, value_75
-    value_76 = -(product_10 * k).sum(-1)
+    del kept_value_3_all, kept_value_4_all, value_65, value_66
+    value_67 = -(product_10 * k).sum(-1)
     del product_10
-    product_11 = torch.matmul(kept_value_4_all, memory_W1)
-    del kept_value_4_all
-    d_update_W1_total_2 = d_update_W1_next_blocks * value_6[..., None, None] + d_momentum_W1_next_3
-    del d_momentum_W1_next_3, value_6
-    value_77 = value_28 * saved_3
+    product_11 = torch.matmul(kept_value_5_all, memory_W1)
+    del kept_value_5_all
+    value_68 = value_28 * saved_3
     del value_28
-    value_78 = value_77 * lr_W1[..., :, None]
-    combined_22 = blocks.add_product(product_11, value_78, d_update_W1_total_2, -1)
-    del d_update_W1_total_2, product_11, value_78
-    value_79 = -(kept_value_all * value_77).sum(-1)
-    del kept_value_all, value_77
-    value_80 = -(product_9 * k).sum(-1)
+    value_69 = value_68 * lr_W1[..., :, None]
+    combined_17 = blocks.add_product(product_11, value_69, d_update_W1_total_2, -1)
+    del d_update_W1_total_2, product_11, value_69
+    value_70 = -(kept_value_2_all * value_68).sum(-1)
+    del kept_value_2_all, value_68
+    value_71 = -(product_9 * k).sum(-1)
     del product_9
     return {
         "part_0": combined_15,
-        "part_1": value_73,
-        "part_2": combined_21,
-        "part_3": value_76,
-        "part_4": combined_22,
-        "part_5": value_79,
-        "part_6": value_80,
+        "part_1": value_64,
+        "part_2": combined_16,
+        "part_3": value_67,
+        "part_4": combined_17,
+        "part_5": value_70,
+        "part_6": value_71,
         "sum_0": sum_0,
         "sum_1": sum_1,
         "sum_2": sum_2,

@@ -215,8 +215,8 @@ def forward(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product = tl.dot(q.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-        value_2 = 1.0 - read_decay
+        combined = memory_W1 - origin_W1
+        product = tl.dot(q.to(DOT), combined.to(DOT), input_precision=PRECISION)
         product_2 = tl.dot(q.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
         decay = tl.exp(
             tl.where(
@@ -229,7 +229,7 @@ def forward(
             )
         )
         live_2 = live.to(tl.float32)
-        value_3 = decay * live_2[None, :]
+        value_2 = decay * live_2[None, :]
         log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
         log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
         log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
@@ -239,7 +239,7 @@ def forward(
             tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
         )
         # b: weight of S in each read
-        momentum_read = tl.sum(value_3 * since_start[None, :], 1)
+        momentum_read = tl.sum(value_2 * since_start[None, :], 1)
         product_3 = tl.dot(q.to(DOT), momentum_W1.to(DOT), input_precision=PRECISION)
         k = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
@@ -258,7 +258,7 @@ def forward(
                 float("-inf"),
             )
         )
-        product_4 = tl.dot(value_3.to(DOT), decay_2.to(DOT), input_precision=PRECISION)
+        product_4 = tl.dot(value_2.to(DOT), decay_2.to(DOT), input_precision=PRECISION)
         lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
         # P: source weights by read
         weights = product_4 * lr[None, :] * live_2[None, :]
@@ -267,10 +267,10 @@ def forward(
         # M*: the memory at the last border
         anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
         product_5 = tl.dot(k.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-        value_4 = gelu(product_5)
+        value_3 = gelu(product_5)
         # M*: the memory at the last border
         anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
-        product_6 = tl.dot(value_4.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        product_6 = tl.dot(value_3.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
         # pred = f(M*, phi(k))
         predictions = product_6 + k
         v = tl.load(
@@ -284,29 +284,24 @@ def forward(
         # the error that reaches the output of W1
         errors_W1 = product_7 * tl.where(is_hidden_1[None, :], gelu_slope(product_5), 0.0)
         product_8 = tl.dot(attention_W1.to(DOT), errors_W1.to(DOT), input_precision=PRECISION)
-        combined = (
-            read_decay[:, None] * product
-            + value_2[:, None] * product_2
-            - momentum_read[:, None] * product_3
-            - product_8
+        combined_2 = (
+            read_decay[:, None] * product + product_2 - momentum_read[:, None] * product_3 - product_8
         )
-        value_5 = gelu(combined)
-        product_9 = tl.dot(value_5.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-        product_10 = tl.dot(value_5.to(DOT), origin_W2.to(DOT), input_precision=PRECISION)
-        product_11 = tl.dot(value_5.to(DOT), momentum_W2.to(DOT), input_precision=PRECISION)
+        value_4 = gelu(combined_2)
+        combined_3 = memory_W2 - origin_W2
+        product_9 = tl.dot(value_4.to(DOT), combined_3.to(DOT), input_precision=PRECISION)
+        product_10 = tl.dot(value_4.to(DOT), origin_W2.to(DOT), input_precision=PRECISION)
+        product_11 = tl.dot(value_4.to(DOT), momentum_W2.to(DOT), input_precision=PRECISION)
         # Q X^T
-        scores_W2 = tl.dot(value_5.to(DOT), tl.trans(value_4.to(DOT)), input_precision=PRECISION)
+        scores_W2 = tl.dot(value_4.to(DOT), tl.trans(value_3.to(DOT)), input_precision=PRECISION)
         # (Q X^T) * P
         attention_W2 = scores_W2 * weights
         product_12 = tl.dot(attention_W2.to(DOT), errors.to(DOT), input_precision=PRECISION)
-        combined_2 = (
-            read_decay[:, None] * product_9
-            + value_2[:, None] * product_10
-            - momentum_read[:, None] * product_11
-            - product_12
+        combined_4 = (
+            read_decay[:, None] * product_9 + product_10 - momentum_read[:, None] * product_11 - product_12
         )
         # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-        reads = combined_2 + q
+        reads = combined_4 + q
         y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
         tl.store(
             y_block + row[:, None] * y_row + value[None, :],
@@ -341,7 +336,6 @@ def forward(
                 float("-inf"),
             )
         )
-        value_6 = 1.0 - kept
         until_end = tl.exp(
             tl.where(
                 tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
@@ -351,10 +345,10 @@ def forward(
                 float("-inf"),
             )
         )
-        value_7 = until_end * live_2
+        value_5 = until_end * live_2
         # b_C: weight of the block's initial momentum
-        momentum_written = tl.sum(value_7 * since_start, 0)
-        product_13 = tl.sum(value_7[:, None] * decay_2, 0)
+        momentum_written = tl.sum(value_5 * since_start, 0)
+        product_13 = tl.sum(value_5[:, None] * decay_2, 0)
         # p_C: last row of P
         last_weights = product_13 * lr * live_2
         product_14 = tl.dot(
@@ -363,14 +357,14 @@ def forward(
             input_precision=PRECISION,
         )
         # M at the end
-        memory_W1_next = kept * memory_W1 + value_6 * origin_W1 - momentum_written * momentum_W1 - product_14
+        memory_W1_next = kept * combined + origin_W1 - momentum_written * momentum_W1 - product_14
         product_15 = tl.dot(
-            tl.trans((last_weights[:, None] * value_4).to(DOT)),
+            tl.trans((last_weights[:, None] * value_3).to(DOT)),
             errors.to(DOT),
             input_precision=PRECISION,
         )
         # M at the end
-        memory_W2_next = kept * memory_W2 + value_6 * origin_W2 - momentum_written * momentum_W2 - product_15
+        memory_W2_next = kept * combined_3 + origin_W2 - momentum_written * momentum_W2 - product_15
         # decay of S over the block
         momentum_kept = tl.exp(
             tl.where(
@@ -398,7 +392,7 @@ def forward(
         # S at the end of the block
         momentum_next_W1 = momentum_kept * momentum_W1 + product_16
         product_17 = tl.dot(
-            tl.trans((momentum_weights[:, None] * value_4).to(DOT)),
+            tl.trans((momentum_weights[:, None] * value_3).to(DOT)),
             errors.to(DOT),
             input_precision=PRECISION,
         )
@@ -654,8 +648,8 @@ def backward(
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        product = tl.dot(q.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-        value_2 = 1.0 - read_decay
+        combined = memory_W1 - origin_W1
+        product = tl.dot(q.to(DOT), combined.to(DOT), input_precision=PRECISION)
         product_2 = tl.dot(q.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
         decay = tl.exp(
             tl.where(
@@ -668,7 +662,7 @@ def backward(
             )
         )
         live_2 = live.to(tl.float32)
-        value_3 = decay * live_2[None, :]
+        value_2 = decay * live_2[None, :]
         log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
         log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
         log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
@@ -678,7 +672,7 @@ def backward(
             tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
         )
         # b: weight of S in each read
-        momentum_read = tl.sum(value_3 * since_start[None, :], 1)
+        momentum_read = tl.sum(value_2 * since_start[None, :], 1)
         momentum_W1 = tl.load(
             momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
@@ -702,7 +696,7 @@ def backward(
                 float("-inf"),
             )
         )
-        product_4 = tl.dot(value_3.to(DOT), decay_2.to(DOT), input_precision=PRECISION)
+        product_4 = tl.dot(value_2.to(DOT), decay_2.to(DOT), input_precision=PRECISION)
         lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
         # P: source weights by read
         weights = product_4 * lr[None, :] * live_2[None, :]
@@ -711,7 +705,7 @@ def backward(
         # M*: the memory at the last border
         anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
         product_5 = tl.dot(k.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-        value_4 = gelu(product_5)
+        value_3 = gelu(product_5)
         memory_W2 = tl.load(
             memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
@@ -719,7 +713,7 @@ def backward(
         )
         # M*: the memory at the last border
         anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
-        product_6 = tl.dot(value_4.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        product_6 = tl.dot(value_3.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
         # pred = f(M*, phi(k))
         predictions = product_6 + k
         v = tl.load(
@@ -730,46 +724,41 @@ def backward(
         # E = dl/dpred at the block's M*
         errors = predictions - v
         product_7 = tl.dot(errors.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
-        value_5 = tl.where(is_hidden_1[None, :], gelu_slope(product_5), 0.0)
+        value_4 = tl.where(is_hidden_1[None, :], gelu_slope(product_5), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = product_7 * value_5
+        errors_W1 = product_7 * value_4
         product_8 = tl.dot(attention_W1.to(DOT), errors_W1.to(DOT), input_precision=PRECISION)
-        combined = (
-            read_decay[:, None] * product
-            + value_2[:, None] * product_2
-            - momentum_read[:, None] * product_3
-            - product_8
+        combined_2 = (
+            read_decay[:, None] * product + product_2 - momentum_read[:, None] * product_3 - product_8
         )
-        value_6 = gelu(combined)
-        product_9 = tl.dot(value_6.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-        value_7 = d_reads * value_2[:, None]
-        product_10 = tl.dot(value_7.to(DOT), tl.trans(origin_W2.to(DOT)), input_precision=PRECISION)
-        value_8 = d_reads * read_decay[:, None]
-        product_11 = tl.dot(value_8.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
+        value_5 = gelu(combined_2)
+        combined_3 = memory_W2 - origin_W2
+        product_9 = tl.dot(value_5.to(DOT), combined_3.to(DOT), input_precision=PRECISION)
+        product_10 = tl.dot(d_reads.to(DOT), tl.trans(origin_W2.to(DOT)), input_precision=PRECISION)
+        value_6 = d_reads * read_decay[:, None]
+        product_11 = tl.dot(value_6.to(DOT), tl.trans(combined_3.to(DOT)), input_precision=PRECISION)
         product_12 = tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
-        value_9 = product_12 * weights
-        product_13 = tl.dot(value_9.to(DOT), value_4.to(DOT), input_precision=PRECISION)
-        value_10 = d_reads * momentum_read[:, None]
+        value_7 = product_12 * weights
+        product_13 = tl.dot(value_7.to(DOT), value_3.to(DOT), input_precision=PRECISION)
+        value_8 = d_reads * momentum_read[:, None]
         momentum_W2 = tl.load(
             momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_14 = tl.dot(value_10.to(DOT), tl.trans(momentum_W2.to(DOT)), input_precision=PRECISION)
-        value_11 = (product_10 + product_11 - product_13 - product_14) * tl.where(
+        product_14 = tl.dot(value_8.to(DOT), tl.trans(momentum_W2.to(DOT)), input_precision=PRECISION)
+        value_9 = (product_10 + product_11 - product_13 - product_14) * tl.where(
             is_hidden_1[None, :],
-            gelu_slope(combined),
+            gelu_slope(combined_2),
             0.0,
         )
-        product_15 = tl.dot(value_6.to(DOT), origin_W2.to(DOT), input_precision=PRECISION)
-        combined_2 = tl.sum(d_reads * product_15, 1) + tl.sum(value_11 * product_2, 1)
-        d_read_decay = tl.sum(d_reads * product_9, 1) + tl.sum(value_11 * product, 1) - combined_2
-        product_16 = tl.dot(errors.to(DOT), tl.trans(d_memory_W2_next.to(DOT)), input_precision=PRECISION)
-        product_17 = tl.dot(errors_W1.to(DOT), tl.trans(d_memory_W1_next.to(DOT)), input_precision=PRECISION)
-        d_last_weights = tl.sum(-(product_16 * value_4), 1) + tl.sum(-(product_17 * k), 1)
-        value_12 = d_last_weights * live_2
-        value_13 = value_12 * lr
-        product_18 = tl.sum(value_13[None, :] * decay_2, 1)
+        d_read_decay = tl.sum(d_reads * product_9, 1) + tl.sum(value_9 * product, 1)
+        product_15 = tl.dot(errors.to(DOT), tl.trans(d_memory_W2_next.to(DOT)), input_precision=PRECISION)
+        product_16 = tl.dot(errors_W1.to(DOT), tl.trans(d_memory_W1_next.to(DOT)), input_precision=PRECISION)
+        d_last_weights = tl.sum(-(product_15 * value_3), 1) + tl.sum(-(product_16 * k), 1)
+        value_10 = d_last_weights * live_2
+        value_11 = value_10 * lr
+        product_17 = tl.sum(value_11[None, :] * decay_2, 1)
         d_momentum_written = tl.sum(tl.sum(-(d_memory_W2_next * momentum_W2), 0), 0) + tl.sum(
             tl.sum(-(d_memory_W1_next * momentum_W1), 0),
             0,
@@ -783,16 +772,11 @@ def backward(
                 float("-inf"),
             )
         )
-        value_14 = (product_18 + d_momentum_written * since_start) * live_2 * until_end
-        running = tl.sum(tl.where(row[:, None] > row[None, :], value_14[None, :], 0.0), 1)
-        combined_3 = tl.sum(tl.sum(d_memory_W2_next * origin_W2, 0), 0) + tl.sum(
-            tl.sum(d_memory_W1_next * origin_W1, 0),
+        value_12 = (product_17 + d_momentum_written * since_start) * live_2 * until_end
+        running = tl.sum(tl.where(row[:, None] > row[None, :], value_12[None, :], 0.0), 1)
+        d_kept = tl.sum(tl.sum(d_memory_W2_next * combined_3, 0), 0) + tl.sum(
+            tl.sum(d_memory_W1_next * combined, 0),
             0,
-        )
-        d_kept = (
-            tl.sum(tl.sum(d_memory_W2_next * memory_W2, 0), 0)
-            + tl.sum(tl.sum(d_memory_W1_next * memory_W1, 0), 0)
-            - combined_3
         )
         # a_C: decay of the memory over the block
         kept = tl.exp(
@@ -803,15 +787,15 @@ def backward(
             )
         )
         # Q X^T
-        scores_W2 = tl.dot(value_6.to(DOT), tl.trans(value_4.to(DOT)), input_precision=PRECISION)
-        product_19 = tl.dot(value_11.to(DOT), tl.trans(errors_W1.to(DOT)), input_precision=PRECISION)
-        d_weights = -(product_12 * scores_W2) - product_19 * scores_W1
-        value_15 = d_weights * live_2[None, :]
-        value_16 = value_15 * lr[None, :]
-        product_20 = tl.dot(value_16.to(DOT), tl.trans(decay_2.to(DOT)), input_precision=PRECISION)
-        product_21 = tl.dot(value_6.to(DOT), momentum_W2.to(DOT), input_precision=PRECISION)
-        d_momentum_read = tl.sum(-(d_reads * product_21), 1) + tl.sum(-(value_11 * product_3), 1)
-        combined_4 = product_20 + d_momentum_read[:, None] * since_start[None, :]
+        scores_W2 = tl.dot(value_5.to(DOT), tl.trans(value_3.to(DOT)), input_precision=PRECISION)
+        product_18 = tl.dot(value_9.to(DOT), tl.trans(errors_W1.to(DOT)), input_precision=PRECISION)
+        d_weights = -(product_12 * scores_W2) - product_18 * scores_W1
+        value_13 = d_weights * live_2[None, :]
+        value_14 = value_13 * lr[None, :]
+        product_19 = tl.dot(value_14.to(DOT), tl.trans(decay_2.to(DOT)), input_precision=PRECISION)
+        product_20 = tl.dot(value_5.to(DOT), momentum_W2.to(DOT), input_precision=PRECISION)
+        d_momentum_read = tl.sum(-(d_reads * product_20), 1) + tl.sum(-(value_9 * product_3), 1)
+        combined_4 = product_19 + d_momentum_read[:, None] * since_start[None, :]
         banded = tl.where(row[:, None] - row[None, :] >= 1, combined_4 * live_2[None, :] * decay, 0.0)
         banded_2 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded, 1) - banded, 0.0)
         combined_5 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
@@ -821,31 +805,30 @@ def backward(
             d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
         )
         tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_5, mask=live)
-        value_17 = value_11 * value_2[:, None]
-        product_22 = tl.dot(value_17.to(DOT), tl.trans(origin_W1.to(DOT)), input_precision=PRECISION)
-        value_18 = value_11 * read_decay[:, None]
-        product_23 = tl.dot(value_18.to(DOT), tl.trans(memory_W1.to(DOT)), input_precision=PRECISION)
-        value_19 = product_19 * weights
-        product_24 = tl.dot(value_19.to(DOT), k.to(DOT), input_precision=PRECISION)
-        value_20 = value_11 * momentum_read[:, None]
-        product_25 = tl.dot(value_20.to(DOT), tl.trans(momentum_W1.to(DOT)), input_precision=PRECISION)
+        product_21 = tl.dot(value_9.to(DOT), tl.trans(origin_W1.to(DOT)), input_precision=PRECISION)
+        value_15 = value_9 * read_decay[:, None]
+        product_22 = tl.dot(value_15.to(DOT), tl.trans(combined.to(DOT)), input_precision=PRECISION)
+        value_16 = product_18 * weights
+        product_23 = tl.dot(value_16.to(DOT), k.to(DOT), input_precision=PRECISION)
+        value_17 = value_9 * momentum_read[:, None]
+        product_24 = tl.dot(value_17.to(DOT), tl.trans(momentum_W1.to(DOT)), input_precision=PRECISION)
         d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
         tl.store(
             d_q_block + row[:, None] * d_q_row + feature[None, :],
-            d_reads + product_22 + product_23 - product_24 - product_25,
+            d_reads + product_21 + product_22 - product_23 - product_24,
             mask=live[:, None] & is_feature[None, :],
         )
-        value_21 = until_end * live_2
-        product_26 = tl.sum(d_momentum_read[:, None] * value_3, 0)
-        running_2 = tl.cumsum((d_momentum_written * value_21 + product_26) * since_start, 0, reverse=True)
-        product_27 = tl.dot(errors.to(DOT), tl.trans(d_momentum_next_W2.to(DOT)), input_precision=PRECISION)
-        product_28 = tl.dot(
+        value_18 = until_end * live_2
+        product_25 = tl.sum(d_momentum_read[:, None] * value_2, 0)
+        running_2 = tl.cumsum((d_momentum_written * value_18 + product_25) * since_start, 0, reverse=True)
+        product_26 = tl.dot(errors.to(DOT), tl.trans(d_momentum_next_W2.to(DOT)), input_precision=PRECISION)
+        product_27 = tl.dot(
             errors_W1.to(DOT),
             tl.trans(d_momentum_next_W1.to(DOT)),
             input_precision=PRECISION,
         )
-        d_momentum_weights = tl.sum(product_27 * value_4, 1) + tl.sum(product_28 * k, 1)
-        value_22 = d_momentum_weights * live_2
+        d_momentum_weights = tl.sum(product_26 * value_3, 1) + tl.sum(product_27 * k, 1)
+        value_19 = d_momentum_weights * live_2
         until_end_2 = tl.exp(
             tl.where(
                 tl.sum(log_theta_reset, 0) == log_theta_reset_sum,
@@ -856,14 +839,14 @@ def backward(
             )
         )
         running_3 = tl.sum(
-            tl.where(row[:, None] > row[None, :], (value_22 * lr * until_end_2)[None, :], 0.0),
+            tl.where(row[:, None] > row[None, :], (value_19 * lr * until_end_2)[None, :], 0.0),
             1,
         )
-        product_29 = tl.dot(tl.trans(value_3.to(DOT)), value_16.to(DOT), input_precision=PRECISION)
-        value_23 = (value_13[None, :] * value_21[:, None] + product_29) * decay_2
-        running_4 = tl.cumsum(tl.where(row[:, None] - row[None, :] >= 1, value_23, 0.0), 1) - tl.where(
+        product_28 = tl.dot(tl.trans(value_2.to(DOT)), value_14.to(DOT), input_precision=PRECISION)
+        value_20 = (value_11[None, :] * value_18[:, None] + product_28) * decay_2
+        running_4 = tl.cumsum(tl.where(row[:, None] - row[None, :] >= 1, value_20, 0.0), 1) - tl.where(
             row[:, None] - row[None, :] >= 1,
-            value_23,
+            value_20,
             0.0,
         )
         total = tl.sum(tl.where(row[:, None] >= row[None, :], running_4, 0.0), 0)
@@ -886,59 +869,59 @@ def backward(
         tl.store(d_log_theta_block + row * d_log_theta_row, combined_6, mask=live)
         # B_C: last row of D(theta) Gamma
         momentum_weights = until_end_2 * lr * live_2
-        product_30 = tl.dot(
-            (momentum_weights[:, None] * value_4).to(DOT),
+        product_29 = tl.dot(
+            (momentum_weights[:, None] * value_3).to(DOT),
             d_momentum_next_W2.to(DOT),
             input_precision=PRECISION,
         )
-        product_31 = tl.dot(
+        product_30 = tl.dot(
             (momentum_weights[:, None] * k).to(DOT),
             d_momentum_next_W1.to(DOT),
             input_precision=PRECISION,
         )
-        product_32 = tl.sum(value_21[:, None] * decay_2, 0)
+        product_31 = tl.sum(value_18[:, None] * decay_2, 0)
         # p_C: last row of P
-        last_weights = product_32 * lr * live_2
-        product_33 = tl.dot(
+        last_weights = product_31 * lr * live_2
+        product_32 = tl.dot(
             (last_weights[:, None] * k).to(DOT),
             d_memory_W1_next.to(DOT),
             input_precision=PRECISION,
         )
-        product_34 = tl.dot(tl.trans(attention_W1.to(DOT)), value_11.to(DOT), input_precision=PRECISION)
-        d_errors_W1 = product_31 - product_33 - product_34
-        value_24 = d_errors_W1 * value_5
-        product_35 = tl.dot(value_24.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-        product_36 = tl.dot(
-            (last_weights[:, None] * value_4).to(DOT),
+        product_33 = tl.dot(tl.trans(attention_W1.to(DOT)), value_9.to(DOT), input_precision=PRECISION)
+        d_errors_W1 = product_30 - product_32 - product_33
+        value_21 = d_errors_W1 * value_4
+        product_34 = tl.dot(value_21.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        product_35 = tl.dot(
+            (last_weights[:, None] * value_3).to(DOT),
             d_memory_W2_next.to(DOT),
             input_precision=PRECISION,
         )
         # (Q X^T) * P
         attention_W2 = scores_W2 * weights
-        product_37 = tl.dot(tl.trans(attention_W2.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
-        d_errors = product_30 + product_35 - product_36 - product_37
-        value_25 = tl.where(
+        product_36 = tl.dot(tl.trans(attention_W2.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        d_errors = product_29 + product_34 - product_35 - product_36
+        value_22 = tl.where(
             is_hidden_1[None, :],
             0.3989422804014327 * (2.0 - product_5 * product_5) * tl.exp(-0.5 * (product_5 * product_5)),
             0.0,
         )
-        product_38 = tl.dot(d_errors.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
-        product_39 = tl.dot(tl.trans(value_9.to(DOT)), value_6.to(DOT), input_precision=PRECISION)
+        product_37 = tl.dot(d_errors.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
+        product_38 = tl.dot(tl.trans(value_7.to(DOT)), value_5.to(DOT), input_precision=PRECISION)
         combined_7 = (
-            product_27 * momentum_weights[:, None]
-            + product_38
-            - product_16 * last_weights[:, None]
-            - product_39
+            product_26 * momentum_weights[:, None]
+            + product_37
+            - product_15 * last_weights[:, None]
+            - product_38
         )
-        combined_8 = d_errors_W1 * product_7 * value_25 + combined_7 * value_5
-        product_40 = tl.dot(combined_8.to(DOT), tl.trans(anchor_point_W1.to(DOT)), input_precision=PRECISION)
-        product_41 = tl.dot(tl.trans(value_19.to(DOT)), q.to(DOT), input_precision=PRECISION)
+        combined_8 = d_errors_W1 * product_7 * value_22 + combined_7 * value_4
+        product_39 = tl.dot(combined_8.to(DOT), tl.trans(anchor_point_W1.to(DOT)), input_precision=PRECISION)
+        product_40 = tl.dot(tl.trans(value_16.to(DOT)), q.to(DOT), input_precision=PRECISION)
         combined_9 = (
-            product_28 * momentum_weights[:, None]
+            product_27 * momentum_weights[:, None]
             + d_errors
-            + product_40
-            - product_17 * last_weights[:, None]
-            - product_41
+            + product_39
+            - product_16 * last_weights[:, None]
+            - product_40
         )
         d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
@@ -946,7 +929,7 @@ def backward(
             combined_9,
             mask=live[:, None] & is_feature[None, :],
         )
-        combined_10 = value_22 * until_end_2 + value_12 * product_32 + tl.sum(value_15 * product_4, 0)
+        combined_10 = value_19 * until_end_2 + value_10 * product_31 + tl.sum(value_13 * product_4, 0)
         d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
         tl.store(d_lr_block + row * d_lr_row, combined_10, mask=live)
         d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
@@ -955,9 +938,10 @@ def backward(
             -d_errors,
             mask=live[:, None] & is_value[None, :],
         )
-        value_26 = 1.0 - kept
-        product_42 = tl.dot(tl.trans(q.to(DOT)), value_17.to(DOT), input_precision=PRECISION)
-        d_origin_W1 += d_memory_W1_next * value_26 + product_42
+        product_41 = tl.dot(tl.trans(q.to(DOT)), value_9.to(DOT), input_precision=PRECISION)
+        product_42 = tl.dot(tl.trans(q.to(DOT)), value_15.to(DOT), input_precision=PRECISION)
+        combined_11 = d_memory_W1_next * kept + product_42
+        d_origin_W1 += d_memory_W1_next + product_41 - combined_11
         d_anchor_W1 = tl.zeros([BLOCK_K, BLOCK_D1], dtype=tl.float32)
         if GRAD_FINAL:
             if block == open_block:
@@ -989,8 +973,8 @@ def backward(
                     mask=is_hidden_1[:, None] & is_value[None, :],
                     other=0.0,
                 )
-        product_44 = tl.dot(tl.trans(value_24.to(DOT)), errors.to(DOT), input_precision=PRECISION)
-        product_45 = tl.dot(tl.trans(value_4.to(DOT)), d_errors.to(DOT), input_precision=PRECISION)
+        product_44 = tl.dot(tl.trans(value_21.to(DOT)), errors.to(DOT), input_precision=PRECISION)
+        product_45 = tl.dot(tl.trans(value_3.to(DOT)), d_errors.to(DOT), input_precision=PRECISION)
         d_anchor_point_W2 = d_anchor_W2 + product_44 + product_45
         if RESUME:
             if block == 0:
@@ -999,22 +983,22 @@ def backward(
                     d_anchor_point_W2,
                     mask=is_hidden_1[:, None] & is_value[None, :],
                 )
-        product_46 = tl.dot(tl.trans(value_6.to(DOT)), value_7.to(DOT), input_precision=PRECISION)
-        d_origin_W2 += d_memory_W2_next * value_26 + product_46
+        product_46 = tl.dot(tl.trans(value_5.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        product_47 = tl.dot(tl.trans(value_5.to(DOT)), value_6.to(DOT), input_precision=PRECISION)
+        combined_12 = d_memory_W2_next * kept + product_47
+        d_origin_W2 += d_memory_W2_next + product_46 - combined_12
         at_border = tl.where(block == 0, 0.0, d_anchor_point_W1) if RESUME else d_anchor_point_W1
-        product_47 = tl.dot(tl.trans(q.to(DOT)), value_18.to(DOT), input_precision=PRECISION)
-        product_48 = tl.dot(tl.trans(value_6.to(DOT)), value_8.to(DOT), input_precision=PRECISION)
         at_border_2 = tl.where(block == 0, 0.0, d_anchor_point_W2) if RESUME else d_anchor_point_W2
         # b_C: weight of the block's initial momentum
-        momentum_written = tl.sum(value_21 * since_start, 0)
-        product_49 = tl.dot(tl.trans(q.to(DOT)), value_20.to(DOT), input_precision=PRECISION)
-        combined_11 = d_momentum_next_W1 * momentum_kept - d_memory_W1_next * momentum_written - product_49
-        product_50 = tl.dot(tl.trans(value_6.to(DOT)), value_10.to(DOT), input_precision=PRECISION)
-        combined_12 = d_momentum_next_W2 * momentum_kept - d_memory_W2_next * momentum_written - product_50
-        d_memory_W1_next = d_memory_W1_next * kept + at_border + product_47
-        d_memory_W2_next = d_memory_W2_next * kept + product_48 + at_border_2
-        d_momentum_next_W1 = combined_11
-        d_momentum_next_W2 = combined_12
+        momentum_written = tl.sum(value_18 * since_start, 0)
+        product_48 = tl.dot(tl.trans(q.to(DOT)), value_17.to(DOT), input_precision=PRECISION)
+        combined_13 = d_momentum_next_W1 * momentum_kept - d_memory_W1_next * momentum_written - product_48
+        product_49 = tl.dot(tl.trans(value_5.to(DOT)), value_8.to(DOT), input_precision=PRECISION)
+        combined_14 = d_momentum_next_W2 * momentum_kept - d_memory_W2_next * momentum_written - product_49
+        d_memory_W1_next = at_border + combined_11
+        d_memory_W2_next = combined_12 + at_border_2
+        d_momentum_next_W1 = combined_13
+        d_momentum_next_W2 = combined_14
     if GRAD_INITIAL:
         tl.store(
             d_memory_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],

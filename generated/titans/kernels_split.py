@@ -39,8 +39,6 @@ def gates(
     gate_momentum_weights_pointer,
     gate_momentum_written_pointer,
     gate_read_decay_pointer,
-    gate_value_1_pointer,
-    gate_value_5_pointer,
     gate_weights_pointer,
     length_pointer,
     log_alpha_pointer,
@@ -91,7 +89,6 @@ def gates(
         tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
     )
     tl.store(gate_read_decay_pointer + slot * ROWS + row, read_decay, mask=row < ROWS)
-    tl.store(gate_value_1_pointer + slot * ROWS + row, 1.0 - read_decay, mask=row < ROWS)
     decay = tl.exp(
         tl.where(
             (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
@@ -141,7 +138,6 @@ def gates(
         )
     )
     tl.store(gate_kept_pointer + slot, kept)
-    tl.store(gate_value_5_pointer + slot, 1.0 - kept)
     until_end = tl.exp(
         tl.where(
             tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
@@ -193,7 +189,6 @@ def state(
     gate_momentum_kept_pointer,
     gate_momentum_weights_pointer,
     gate_momentum_written_pointer,
-    gate_value_5_pointer,
     k_pointer,
     length_pointer,
     memory_W1_blocks_pointer,
@@ -372,7 +367,6 @@ def state(
         errors = predictions - v
         # a_C: decay of the memory over the block
         kept = tl.load(gate_kept_pointer + slot)
-        value_5 = tl.load(gate_value_5_pointer + slot)
         # b_C: weight of the block's initial momentum
         momentum_written = tl.load(gate_momentum_written_pointer + slot)
         # p_C: last row of P
@@ -459,7 +453,7 @@ def state(
             )
             # M at the end
             memory_W1_next = (
-                kept * memory_W1_3 + value_5 * origin_W1 - momentum_written * momentum_W1 - product_5
+                kept * (memory_W1_3 - origin_W1) + origin_W1 - momentum_written * momentum_W1 - product_5
             )
             if block + 1 < blocks:
                 tl.store(
@@ -558,7 +552,7 @@ def state(
             )
             # M at the end
             memory_W2_next = (
-                kept * memory_W2_4 + value_5 * origin_W2 - momentum_written * momentum_W2 - product_8
+                kept * (memory_W2_4 - origin_W2) + origin_W2 - momentum_written * momentum_W2 - product_8
             )
             if block + 1 < blocks:
                 tl.store(
@@ -597,9 +591,9 @@ def sources(
     memory_W1_blocks_pointer,
     memory_W2_blocks_pointer,
     position_pointer,
-    rows_predictions_4_pointer,
-    rows_value_3_pointer,
-    rows_value_5_pointer,
+    rows_predictions_3_pointer,
+    rows_value_2_pointer,
+    rows_value_4_pointer,
     v_pointer,
     k_head,
     k_row,
@@ -621,7 +615,7 @@ def sources(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_3, rows_predictions_4, rows_value_5."""
+    """Rows of one block that later kernels read: rows_value_2, rows_predictions_3, rows_value_4."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -687,12 +681,12 @@ def sources(
         anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
         predictions += tl.dot(gelu(product).to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
         tl.store(
-            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             product,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
     tl.store(
-        rows_predictions_4_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         predictions,
         mask=(row < ROWS)[:, None] & is_value[None, :],
     )
@@ -724,7 +718,7 @@ def sources(
         anchor_point_W2_2 = tl.where(block == 0, anchor_W2_2, memory_W2_2) if RESUME else memory_W2_2
         product_2 = tl.dot(errors.to(DOT), tl.trans(anchor_point_W2_2.to(DOT)), input_precision=PRECISION)
         tl.store(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             product_2,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
@@ -734,7 +728,6 @@ def sources(
 def reads(
     gate_momentum_read_pointer,
     gate_read_decay_pointer,
-    gate_value_1_pointer,
     gate_weights_pointer,
     k_pointer,
     length_pointer,
@@ -747,10 +740,9 @@ def reads(
     rows_value_0_pointer,
     rows_value_1_pointer,
     rows_value_2_pointer,
-    rows_value_3_pointer,
+    rows_value_4_pointer,
     rows_value_5_pointer,
     rows_value_6_pointer,
-    rows_value_7_pointer,
     k_head,
     k_row,
     q_head,
@@ -771,9 +763,7 @@ def reads(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_0, rows_value_1, rows_value_2, rows_value_6,
-    rows_value_7.
-    """
+    """Rows of one block that later kernels read: rows_value_0, rows_value_1, rows_value_5, rows_value_6."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -802,7 +792,6 @@ def reads(
     ).to(tl.float32)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    value_1 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # b: weight of S in each read
     momentum_read = tl.load(gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     k = tl.load(
@@ -828,12 +817,12 @@ def reads(
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        product_2 = tl.dot(q.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
         origin_W1 = tl.load(
             origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
+        product_2 = tl.dot(q.to(DOT), (memory_W1 - origin_W1).to(DOT), input_precision=PRECISION)
         product_3 = tl.dot(q.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
         momentum_W1 = tl.load(
             momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
@@ -841,25 +830,22 @@ def reads(
             other=0.0,
         )
         product_4 = tl.dot(q.to(DOT), momentum_W1.to(DOT), input_precision=PRECISION)
-        rows_value_5 = tl.load(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_3 = tl.load(
-            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_2 = tl.load(
+            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_3), 0.0)
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_5 * value_2
+        errors_W1 = rows_value_4 * value_2
         product_5 = tl.dot(attention_W1.to(DOT), errors_W1.to(DOT), input_precision=PRECISION)
         combined = (
-            read_decay[:, None] * product_2
-            + value_1[:, None] * product_3
-            - momentum_read[:, None] * product_4
-            - product_5
+            read_decay[:, None] * product_2 + product_3 - momentum_read[:, None] * product_4 - product_5
         )
         momentum_W2 = tl.load(
             momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
@@ -874,21 +860,16 @@ def reads(
         )
         tl.store(
             rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            product_3,
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-        )
-        tl.store(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             product_4,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
         tl.store(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             combined,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
     tl.store(
-        rows_value_7_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_value_6_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         product,
         mask=(row < ROWS)[:, None] & is_value[None, :],
     )
@@ -898,17 +879,16 @@ def reads(
 def output(
     gate_momentum_read_pointer,
     gate_read_decay_pointer,
-    gate_value_1_pointer,
     gate_weights_pointer,
     length_pointer,
     memory_W2_blocks_pointer,
     origin_W2_pointer,
     position_pointer,
     q_pointer,
-    rows_predictions_4_pointer,
-    rows_value_3_pointer,
+    rows_predictions_3_pointer,
+    rows_value_2_pointer,
+    rows_value_5_pointer,
     rows_value_6_pointer,
-    rows_value_7_pointer,
     v_pointer,
     y_pointer,
     q_head,
@@ -961,37 +941,36 @@ def output(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_5 = tl.load(
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = gelu(rows_value_6)
+        value_2 = gelu(rows_value_5)
         memory_W2 = tl.load(
             memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        product += tl.dot(value_2.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
         origin_W2 = tl.load(
             origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
+        product += tl.dot(value_2.to(DOT), (memory_W2 - origin_W2).to(DOT), input_precision=PRECISION)
         product_2 += tl.dot(value_2.to(DOT), origin_W2.to(DOT), input_precision=PRECISION)
-        rows_value_3 = tl.load(
-            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_2 = tl.load(
+            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        scores_W2 += tl.dot(value_2.to(DOT), tl.trans(gelu(rows_value_3).to(DOT)), input_precision=PRECISION)
+        scores_W2 += tl.dot(value_2.to(DOT), tl.trans(gelu(rows_value_2).to(DOT)), input_precision=PRECISION)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    value_1 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # b: weight of S in each read
     momentum_read = tl.load(gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    rows_value_7 = tl.load(
-        rows_value_7_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+    rows_value_6 = tl.load(
+        rows_value_6_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -1005,7 +984,7 @@ def output(
     attention_W2 = scores_W2 * weights
     # pred = f(M*, phi(k))
     predictions = tl.load(
-        rows_predictions_4_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -1017,12 +996,7 @@ def output(
     # E = dl/dpred at the block's M*
     errors = predictions - v
     product_3 = tl.dot(attention_W2.to(DOT), errors.to(DOT), input_precision=PRECISION)
-    combined = (
-        read_decay[:, None] * product
-        + value_1[:, None] * product_2
-        - momentum_read[:, None] * rows_value_7
-        - product_3
-    )
+    combined = read_decay[:, None] * product + product_2 - momentum_read[:, None] * rows_value_6 - product_3
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -1039,16 +1013,15 @@ def read_gradients_1_r_D1(
     d_y_pointer,
     gate_momentum_read_pointer,
     gate_read_decay_pointer,
-    gate_value_1_pointer,
     gate_weights_pointer,
     length_pointer,
     memory_W2_blocks_pointer,
     momentum_W2_blocks_pointer,
     origin_W2_pointer,
     position_pointer,
-    rows_predictions_4_pointer,
-    rows_value_3_pointer,
-    rows_value_8_pointer,
+    rows_predictions_3_pointer,
+    rows_value_2_pointer,
+    rows_value_7_pointer,
     v_pointer,
     d_y_head,
     d_y_row,
@@ -1068,7 +1041,7 @@ def read_gradients_1_r_D1(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_8."""
+    """Rows of one block that later kernels read: rows_value_7."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1092,12 +1065,11 @@ def read_gradients_1_r_D1(
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
-    value_1 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # pred = f(M*, phi(k))
     predictions = tl.load(
-        rows_predictions_4_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -1131,13 +1103,17 @@ def read_gradients_1_r_D1(
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_3 = tl.dot(d_reads.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-        rows_value_3 = tl.load(
-            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        product_3 = tl.dot(
+            d_reads.to(DOT),
+            tl.trans((memory_W2 - origin_W2).to(DOT)),
+            input_precision=PRECISION,
+        )
+        rows_value_2 = tl.load(
+            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        product_4 = tl.dot((product * weights).to(DOT), gelu(rows_value_3).to(DOT), input_precision=PRECISION)
+        product_4 = tl.dot((product * weights).to(DOT), gelu(rows_value_2).to(DOT), input_precision=PRECISION)
         momentum_W2 = tl.load(
             momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
@@ -1145,13 +1121,10 @@ def read_gradients_1_r_D1(
         )
         product_5 = tl.dot(d_reads.to(DOT), tl.trans(momentum_W2.to(DOT)), input_precision=PRECISION)
         combined = (
-            product_2 * value_1[:, None]
-            + product_3 * read_decay[:, None]
-            - product_4
-            - product_5 * momentum_read[:, None]
+            product_2 + product_3 * read_decay[:, None] - product_4 - product_5 * momentum_read[:, None]
         )
         tl.store(
-            rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             combined,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
@@ -1163,9 +1136,9 @@ def read_gradients_1_s_D1(
     gate_weights_pointer,
     length_pointer,
     position_pointer,
-    rows_predictions_4_pointer,
-    rows_value_16_pointer,
-    rows_value_6_pointer,
+    rows_predictions_3_pointer,
+    rows_value_15_pointer,
+    rows_value_5_pointer,
     v_pointer,
     d_y_head,
     d_y_row,
@@ -1185,7 +1158,7 @@ def read_gradients_1_s_D1(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_16."""
+    """Rows of one block that later kernels read: rows_value_15."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1211,7 +1184,7 @@ def read_gradients_1_s_D1(
     ).to(tl.float32)
     # pred = f(M*, phi(k))
     predictions = tl.load(
-        rows_predictions_4_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -1232,18 +1205,18 @@ def read_gradients_1_s_D1(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_5 = tl.load(
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
         product_2 = tl.dot(
             tl.trans((product * weights).to(DOT)),
-            gelu(rows_value_6).to(DOT),
+            gelu(rows_value_5).to(DOT),
             input_precision=PRECISION,
         )
         tl.store(
-            rows_value_16_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            rows_value_15_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             product_2,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
@@ -1255,9 +1228,9 @@ def read_gradients_1_s_V(
     gate_weights_pointer,
     length_pointer,
     position_pointer,
-    rows_value_13_pointer,
-    rows_value_3_pointer,
-    rows_value_6_pointer,
+    rows_value_12_pointer,
+    rows_value_2_pointer,
+    rows_value_5_pointer,
     d_y_head,
     d_y_row,
     tokens,
@@ -1274,7 +1247,7 @@ def read_gradients_1_s_V(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_13."""
+    """Rows of one block that later kernels read: rows_value_12."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1297,19 +1270,19 @@ def read_gradients_1_s_V(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_5 = tl.load(
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_3 = tl.load(
-            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_2 = tl.load(
+            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
         scores_W2 += tl.dot(
-            gelu(rows_value_6).to(DOT),
-            tl.trans(gelu(rows_value_3).to(DOT)),
+            gelu(rows_value_5).to(DOT),
+            tl.trans(gelu(rows_value_2).to(DOT)),
             input_precision=PRECISION,
         )
     d_reads = tl.load(
@@ -1327,7 +1300,7 @@ def read_gradients_1_s_V(
     attention_W2 = scores_W2 * weights
     product = tl.dot(tl.trans(attention_W2.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
     tl.store(
-        rows_value_13_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_value_12_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         product,
         mask=(row < ROWS)[:, None] & is_value[None, :],
     )
@@ -1340,9 +1313,9 @@ def read_gradients_2_s_D1(
     length_pointer,
     position_pointer,
     q_pointer,
-    rows_value_11_pointer,
-    rows_value_6_pointer,
-    rows_value_8_pointer,
+    rows_value_10_pointer,
+    rows_value_5_pointer,
+    rows_value_7_pointer,
     k_head,
     k_row,
     q_head,
@@ -1363,7 +1336,7 @@ def read_gradients_2_s_D1(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_11."""
+    """Rows of one block that later kernels read: rows_value_10."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1405,24 +1378,24 @@ def read_gradients_2_s_D1(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_8 = tl.load(
-            rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_7 = tl.load(
+            rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_5 = tl.load(
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_6), 0.0)
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
         product = tl.dot(
             tl.trans(attention_W1.to(DOT)),
-            (rows_value_8 * value_2).to(DOT),
+            (rows_value_7 * value_2).to(DOT),
             input_precision=PRECISION,
         )
         tl.store(
-            rows_value_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            rows_value_10_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             product,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
@@ -1453,27 +1426,25 @@ def state_gradient(
     gate_momentum_weights_pointer,
     gate_momentum_written_pointer,
     gate_read_decay_pointer,
-    gate_value_1_pointer,
-    gate_value_5_pointer,
     k_pointer,
     length_pointer,
     memory_W2_blocks_pointer,
     position_pointer,
     q_pointer,
-    rows_d_errors_14_pointer,
-    rows_d_errors_W1_12_pointer,
-    rows_predictions_4_pointer,
-    rows_value_11_pointer,
-    rows_value_13_pointer,
+    rows_d_errors_13_pointer,
+    rows_d_errors_W1_11_pointer,
+    rows_predictions_3_pointer,
+    rows_value_10_pointer,
+    rows_value_12_pointer,
+    rows_value_14_pointer,
     rows_value_15_pointer,
     rows_value_16_pointer,
     rows_value_17_pointer,
-    rows_value_18_pointer,
-    rows_value_3_pointer,
+    rows_value_2_pointer,
+    rows_value_4_pointer,
     rows_value_5_pointer,
-    rows_value_6_pointer,
+    rows_value_7_pointer,
     rows_value_8_pointer,
-    rows_value_9_pointer,
     v_pointer,
     d_y_head,
     d_y_row,
@@ -1532,7 +1503,7 @@ def state_gradient(
         if part == 0:
             # pred = f(M*, phi(k))
             predictions = tl.load(
-                rows_predictions_4_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -1560,7 +1531,7 @@ def state_gradient(
                     input_precision=PRECISION,
                 )
                 tl.store(
-                    rows_value_9_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     product,
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                 )
@@ -1599,23 +1570,23 @@ def state_gradient(
                     other=0.0,
                 )
                 product_3 = tl.dot(k.to(DOT), d_memory_W1_next.to(DOT), input_precision=PRECISION)
-                rows_value_11 = tl.load(
-                    rows_value_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_10 = tl.load(
+                    rows_value_10_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 combined = (
-                    product_2 * momentum_weights[:, None] - product_3 * last_weights[:, None] - rows_value_11
+                    product_2 * momentum_weights[:, None] - product_3 * last_weights[:, None] - rows_value_10
                 )
                 tl.store(
-                    rows_d_errors_W1_12_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_d_errors_W1_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     combined,
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                 )
         if part == 2:
             # pred = f(M*, phi(k))
             predictions_2 = tl.load(
-                rows_predictions_4_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -1643,7 +1614,7 @@ def state_gradient(
                     input_precision=PRECISION,
                 )
                 tl.store(
-                    rows_value_15_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_value_14_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     product_4,
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                 )
@@ -1672,23 +1643,23 @@ def state_gradient(
                     mask=is_hidden_1[:, None] & is_value[None, :],
                     other=0.0,
                 )
-                rows_value_3 = tl.load(
-                    rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_2 = tl.load(
+                    rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_2 = gelu(rows_value_3)
+                value_2 = gelu(rows_value_2)
                 combined_2 += tl.dot(
                     (momentum_weights_2[:, None] * value_2).to(DOT),
                     d_momentum_next_W2_2.to(DOT),
                     input_precision=PRECISION,
                 )
                 d_errors_W1 = tl.load(
-                    rows_d_errors_W1_12_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_d_errors_W1_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_3), 0.0)
+                value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
                 anchor_W2 = (
                     tl.load(
                         anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
@@ -1723,14 +1694,14 @@ def state_gradient(
                     (-d_memory_W2_next_2).to(DOT),
                     input_precision=PRECISION,
                 )
-            rows_value_13 = tl.load(
-                rows_value_13_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            rows_value_12 = tl.load(
+                rows_value_12_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
             tl.store(
-                rows_d_errors_14_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-                combined_2 - rows_value_13,
+                rows_d_errors_13_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                combined_2 - rows_value_12,
                 mask=(row < ROWS)[:, None] & is_value[None, :],
             )
         if part == 4:
@@ -1741,7 +1712,7 @@ def state_gradient(
                 other=0.0,
             )
             d_errors = tl.load(
-                rows_d_errors_14_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_d_errors_13_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -1754,8 +1725,8 @@ def state_gradient(
             for hidden_1_start in range(0, D1, BLOCK_D1):
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
-                rows_value_15 = tl.load(
-                    rows_value_15_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_14 = tl.load(
+                    rows_value_14_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
@@ -1780,24 +1751,24 @@ def state_gradient(
                     tl.trans(anchor_point_W2_2.to(DOT)),
                     input_precision=PRECISION,
                 )
-                rows_value_9 = tl.load(
-                    rows_value_9_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_8 = tl.load(
+                    rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_16 = tl.load(
-                    rows_value_16_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_15 = tl.load(
+                    rows_value_15_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 combined_3 = (
-                    rows_value_15 * momentum_weights_3[:, None]
+                    rows_value_14 * momentum_weights_3[:, None]
                     + product_5
-                    - rows_value_9 * last_weights_3[:, None]
-                    - rows_value_16
+                    - rows_value_8 * last_weights_3[:, None]
+                    - rows_value_15
                 )
                 tl.store(
-                    rows_value_17_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_value_16_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     combined_3,
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                 )
@@ -1806,36 +1777,36 @@ def state_gradient(
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
                 d_errors_W1_2 = tl.load(
-                    rows_d_errors_W1_12_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_d_errors_W1_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_5 = tl.load(
-                    rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_4 = tl.load(
+                    rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_3_2 = tl.load(
-                    rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_2_2 = tl.load(
+                    rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 value_4 = tl.where(
                     is_hidden_1[None, :],
                     0.3989422804014327
-                    * (2.0 - rows_value_3_2 * rows_value_3_2)
-                    * tl.exp(-0.5 * (rows_value_3_2 * rows_value_3_2)),
+                    * (2.0 - rows_value_2_2 * rows_value_2_2)
+                    * tl.exp(-0.5 * (rows_value_2_2 * rows_value_2_2)),
                     0.0,
                 )
-                rows_value_17 = tl.load(
-                    rows_value_17_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_16 = tl.load(
+                    rows_value_16_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_5 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_3_2), 0.0)
-                combined_4 = d_errors_W1_2 * rows_value_5 * value_4 + rows_value_17 * value_5
+                value_5 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2_2), 0.0)
+                combined_4 = d_errors_W1_2 * rows_value_4 * value_4 + rows_value_16 * value_5
                 tl.store(
-                    rows_value_18_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_value_17_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     combined_4,
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                 )
@@ -1874,20 +1845,20 @@ def state_gradient(
                     mask=is_feature[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_8 = tl.load(
-                    rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_7 = tl.load(
+                    rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_6 = tl.load(
-                    rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_5 = tl.load(
+                    rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_6 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_6), 0.0)
+                value_6 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
                 product_6 = tl.dot(
                     tl.trans(q.to(DOT)),
-                    (rows_value_8 * value_6 * momentum_read[:, None]).to(DOT),
+                    (rows_value_7 * value_6 * momentum_read[:, None]).to(DOT),
                     input_precision=PRECISION,
                 )
                 combined_5 = (
@@ -1913,13 +1884,13 @@ def state_gradient(
                             mask=is_feature[:, None] & is_hidden_1[None, :],
                         )
         if part == 7:
-            # a_C: decay of the memory over the block
-            kept = tl.load(gate_kept_pointer + slot)
             k_2 = tl.load(
                 k_block + row[:, None] * k_row + feature[None, :],
                 mask=live[:, None] & is_feature[None, :],
                 other=0.0,
             ).to(tl.float32)
+            # a_C: decay of the memory over the block
+            kept = tl.load(gate_kept_pointer + slot)
             # a: decay of the memory since the block's start
             read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
             q_2 = tl.load(
@@ -1930,14 +1901,6 @@ def state_gradient(
             for hidden_1_start in range(0, D1, BLOCK_D1):
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
-                d_memory_W1_next_3 = tl.load(
-                    d_memory_W1_next_blocks_pointer
-                    + slot * (K * D1)
-                    + feature[:, None] * D1
-                    + hidden_1[None, :],
-                    mask=is_feature[:, None] & is_hidden_1[None, :],
-                    other=0.0,
-                )
                 d_anchor_W1 = tl.zeros([BLOCK_K, BLOCK_D1], dtype=tl.float32)
                 if GRAD_FINAL:
                     if block == open_block:
@@ -1949,31 +1912,39 @@ def state_gradient(
                             mask=is_feature[:, None] & is_hidden_1[None, :],
                             other=0.0,
                         )
-                rows_value_18 = tl.load(
-                    rows_value_18_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_17 = tl.load(
+                    rows_value_17_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                product_7 = tl.dot(tl.trans(k_2.to(DOT)), rows_value_18.to(DOT), input_precision=PRECISION)
+                product_7 = tl.dot(tl.trans(k_2.to(DOT)), rows_value_17.to(DOT), input_precision=PRECISION)
                 d_anchor_point_W1 = d_anchor_W1 + product_7
                 at_border = tl.where(block == 0, 0.0, d_anchor_point_W1) if RESUME else d_anchor_point_W1
-                rows_value_8_2 = tl.load(
-                    rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                d_memory_W1_next_3 = tl.load(
+                    d_memory_W1_next_blocks_pointer
+                    + slot * (K * D1)
+                    + feature[:, None] * D1
+                    + hidden_1[None, :],
+                    mask=is_feature[:, None] & is_hidden_1[None, :],
+                    other=0.0,
+                )
+                rows_value_7_2 = tl.load(
+                    rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_6_2 = tl.load(
-                    rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_5_2 = tl.load(
+                    rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_7 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_6_2), 0.0)
+                value_7 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5_2), 0.0)
                 product_8 = tl.dot(
                     tl.trans(q_2.to(DOT)),
-                    (rows_value_8_2 * value_7 * read_decay[:, None]).to(DOT),
+                    (rows_value_7_2 * value_7 * read_decay[:, None]).to(DOT),
                     input_precision=PRECISION,
                 )
-                following = d_memory_W1_next_3 * kept + at_border + product_8
+                following = at_border + (d_memory_W1_next_3 * kept + product_8)
                 if block > 0:
                     tl.store(
                         d_memory_W1_next_blocks_pointer
@@ -2028,13 +1999,13 @@ def state_gradient(
                     mask=is_hidden_1[:, None] & is_value[None, :],
                     other=0.0,
                 )
-                rows_value_6_3 = tl.load(
-                    rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_5_3 = tl.load(
+                    rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 product_9 = tl.dot(
-                    tl.trans(gelu(rows_value_6_3).to(DOT)),
+                    tl.trans(gelu(rows_value_5_3).to(DOT)),
                     (d_reads * momentum_read_2[:, None]).to(DOT),
                     input_precision=PRECISION,
                 )
@@ -2074,7 +2045,7 @@ def state_gradient(
             read_decay_2 = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
             # pred = f(M*, phi(k))
             predictions_3 = tl.load(
-                rows_predictions_4_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -2108,27 +2079,27 @@ def state_gradient(
                             other=0.0,
                         )
                 at_border_2 = tl.where(block == 0, 0.0, d_anchor_W2) if RESUME else d_anchor_W2
-                rows_value_6_4 = tl.load(
-                    rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_5_4 = tl.load(
+                    rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 product_10 = tl.dot(
-                    tl.trans(gelu(rows_value_6_4).to(DOT)),
+                    tl.trans(gelu(rows_value_5_4).to(DOT)),
                     (d_reads_2 * read_decay_2[:, None]).to(DOT),
                     input_precision=PRECISION,
                 )
                 d_errors_W1_3 = tl.load(
-                    rows_d_errors_W1_12_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_d_errors_W1_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_3_3 = tl.load(
-                    rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_2_3 = tl.load(
+                    rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_8 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_3_3), 0.0)
+                value_8 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2_3), 0.0)
                 product_11 = tl.dot(
                     tl.trans((d_errors_W1_3 * value_8).to(DOT)),
                     errors_3.to(DOT),
@@ -2157,20 +2128,20 @@ def state_gradient(
                         )
         if part == 10:
             d_errors_2 = tl.load(
-                rows_d_errors_14_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_d_errors_13_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
             for hidden_1_start in range(0, D1, BLOCK_D1):
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
-                rows_value_3_4 = tl.load(
-                    rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_2_4 = tl.load(
+                    rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 product_12 = tl.dot(
-                    tl.trans(gelu(rows_value_3_4).to(DOT)),
+                    tl.trans(gelu(rows_value_2_4).to(DOT)),
                     d_errors_2.to(DOT),
                     input_precision=PRECISION,
                 )
@@ -2211,13 +2182,15 @@ def state_gradient(
                             mask=is_hidden_1[:, None] & is_value[None, :],
                         )
         if part == 11:
-            value_5_2 = tl.load(gate_value_5_pointer + slot)
-            value_1 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
             q_3 = tl.load(
                 q_block + row[:, None] * q_row + feature[None, :],
                 mask=live[:, None] & is_feature[None, :],
                 other=0.0,
             ).to(tl.float32)
+            # a_C: decay of the memory over the block
+            kept_3 = tl.load(gate_kept_pointer + slot)
+            # a: decay of the memory since the block's start
+            read_decay_3 = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
             for hidden_1_start in range(0, D1, BLOCK_D1):
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
@@ -2229,23 +2202,26 @@ def state_gradient(
                     mask=is_feature[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_8_3 = tl.load(
-                    rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_7_3 = tl.load(
+                    rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_6_5 = tl.load(
-                    rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_5_5 = tl.load(
+                    rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_9 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_6_5), 0.0)
-                product_13 = tl.dot(
+                value_9 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5_5), 0.0)
+                value_10 = rows_value_7_3 * value_9
+                product_13 = tl.dot(tl.trans(q_3.to(DOT)), value_10.to(DOT), input_precision=PRECISION)
+                product_14 = tl.dot(
                     tl.trans(q_3.to(DOT)),
-                    (rows_value_8_3 * value_9 * value_1[:, None]).to(DOT),
+                    (value_10 * read_decay_3[:, None]).to(DOT),
                     input_precision=PRECISION,
                 )
-                d_origin_W1 = d_memory_W1_next_4 * value_5_2 + product_13
+                combined_8 = d_memory_W1_next_4 + product_13 - (d_memory_W1_next_4 * kept_3 + product_14)
+                d_origin_W1 = combined_8
                 if step > 0:
                     d_origin_W1 += tl.load(
                         d_origin_W1_pointer
@@ -2280,13 +2256,13 @@ def state_gradient(
                             mask=is_feature[:, None] & is_hidden_1[None, :],
                             other=0.0,
                         )
-                rows_value_18_2 = tl.load(
-                    rows_value_18_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_17_2 = tl.load(
+                    rows_value_17_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                product_14 = tl.dot(tl.trans(k_3.to(DOT)), rows_value_18_2.to(DOT), input_precision=PRECISION)
-                d_anchor_point_W1_2 = d_anchor_W1_2 + product_14
+                product_15 = tl.dot(tl.trans(k_3.to(DOT)), rows_value_17_2.to(DOT), input_precision=PRECISION)
+                d_anchor_point_W1_2 = d_anchor_W1_2 + product_15
                 if RESUME:
                     if block == 0:
                         tl.store(
@@ -2300,7 +2276,7 @@ def state_gradient(
         if part == 13:
             # pred = f(M*, phi(k))
             predictions_4 = tl.load(
-                rows_predictions_4_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -2312,7 +2288,7 @@ def state_gradient(
             # E = dl/dpred at the block's M*
             errors_4 = predictions_4 - v_4
             d_errors_3 = tl.load(
-                rows_d_errors_14_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_d_errors_13_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -2331,27 +2307,27 @@ def state_gradient(
                             other=0.0,
                         )
                 d_errors_W1_4 = tl.load(
-                    rows_d_errors_W1_12_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_d_errors_W1_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_3_5 = tl.load(
-                    rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_2_5 = tl.load(
+                    rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_10 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_3_5), 0.0)
-                product_15 = tl.dot(
-                    tl.trans((d_errors_W1_4 * value_10).to(DOT)),
+                value_11 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2_5), 0.0)
+                product_16 = tl.dot(
+                    tl.trans((d_errors_W1_4 * value_11).to(DOT)),
                     errors_4.to(DOT),
                     input_precision=PRECISION,
                 )
-                product_16 = tl.dot(
-                    tl.trans(gelu(rows_value_3_5).to(DOT)),
+                product_17 = tl.dot(
+                    tl.trans(gelu(rows_value_2_5).to(DOT)),
                     d_errors_3.to(DOT),
                     input_precision=PRECISION,
                 )
-                d_anchor_point_W2 = d_anchor_W2_2 + product_15 + product_16
+                d_anchor_point_W2 = d_anchor_W2_2 + product_16 + product_17
                 if RESUME:
                     if block == 0:
                         tl.store(
@@ -2363,13 +2339,15 @@ def state_gradient(
                             mask=is_hidden_1[:, None] & is_value[None, :],
                         )
         if part == 14:
-            value_5_3 = tl.load(gate_value_5_pointer + slot)
             d_reads_3 = tl.load(
                 d_y_block + row[:, None] * d_y_row + value[None, :],
                 mask=live[:, None] & is_value[None, :],
                 other=0.0,
             ).to(tl.float32)
-            value_1_2 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+            # a_C: decay of the memory over the block
+            kept_4 = tl.load(gate_kept_pointer + slot)
+            # a: decay of the memory since the block's start
+            read_decay_4 = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
             for hidden_1_start in range(0, D1, BLOCK_D1):
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
@@ -2381,17 +2359,20 @@ def state_gradient(
                     mask=is_hidden_1[:, None] & is_value[None, :],
                     other=0.0,
                 )
-                rows_value_6_6 = tl.load(
-                    rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_5_6 = tl.load(
+                    rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                product_17 = tl.dot(
-                    tl.trans(gelu(rows_value_6_6).to(DOT)),
-                    (d_reads_3 * value_1_2[:, None]).to(DOT),
+                value_12 = gelu(rows_value_5_6)
+                product_18 = tl.dot(tl.trans(value_12.to(DOT)), d_reads_3.to(DOT), input_precision=PRECISION)
+                product_19 = tl.dot(
+                    tl.trans(value_12.to(DOT)),
+                    (d_reads_3 * read_decay_4[:, None]).to(DOT),
                     input_precision=PRECISION,
                 )
-                d_origin_W2 = d_memory_W2_next_5 * value_5_3 + product_17
+                combined_9 = d_memory_W2_next_5 + product_18 - (d_memory_W2_next_5 * kept_4 + product_19)
+                d_origin_W2 = combined_9
                 if step > 0:
                     d_origin_W2 += tl.load(
                         d_origin_W2_pointer
@@ -2414,9 +2395,9 @@ def late_gradients_1_s_K(
     d_memory_W1_next_blocks_pointer,
     length_pointer,
     position_pointer,
-    rows_value_10_pointer,
-    rows_value_3_pointer,
-    rows_value_5_pointer,
+    rows_value_2_pointer,
+    rows_value_4_pointer,
+    rows_value_9_pointer,
     tokens,
     heads,
     blocks,
@@ -2433,7 +2414,7 @@ def late_gradients_1_s_K(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_10."""
+    """Rows of one block that later kernels read: rows_value_9."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -2450,22 +2431,22 @@ def late_gradients_1_s_K(
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_5 = tl.load(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_3 = tl.load(
-            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_2 = tl.load(
+            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_3), 0.0)
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_5 * value_2
+        errors_W1 = rows_value_4 * value_2
         product += tl.dot(errors_W1.to(DOT), tl.trans(d_memory_W1_next.to(DOT)), input_precision=PRECISION)
     tl.store(
-        rows_value_10_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        rows_value_9_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
         product,
         mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
@@ -2476,7 +2457,7 @@ def output_gradient_v(
     d_v_pointer,
     length_pointer,
     position_pointer,
-    rows_d_errors_14_pointer,
+    rows_d_errors_13_pointer,
     d_v_head,
     d_v_row,
     tokens,
@@ -2509,7 +2490,7 @@ def output_gradient_v(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     d_errors = tl.load(
-        rows_d_errors_14_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_d_errors_13_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -2527,7 +2508,6 @@ def output_gradient_q(
     d_y_pointer,
     gate_momentum_read_pointer,
     gate_read_decay_pointer,
-    gate_value_1_pointer,
     gate_weights_pointer,
     k_pointer,
     length_pointer,
@@ -2535,10 +2515,10 @@ def output_gradient_q(
     momentum_W1_blocks_pointer,
     origin_W1_pointer,
     position_pointer,
-    rows_value_3_pointer,
+    rows_value_2_pointer,
+    rows_value_4_pointer,
     rows_value_5_pointer,
-    rows_value_6_pointer,
-    rows_value_8_pointer,
+    rows_value_7_pointer,
     d_q_head,
     d_q_row,
     d_y_head,
@@ -2584,7 +2564,6 @@ def output_gradient_q(
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    value_1 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # b: weight of S in each read
@@ -2592,28 +2571,24 @@ def output_gradient_q(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_8 = tl.load(
-            rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_7 = tl.load(
+            rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_5 = tl.load(
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_6), 0.0)
-        value_3 = rows_value_8 * value_2
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
+        value_3 = rows_value_7 * value_2
         origin_W1 = tl.load(
             origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        combined += tl.dot(
-            (value_3 * value_1[:, None]).to(DOT),
-            tl.trans(origin_W1.to(DOT)),
-            input_precision=PRECISION,
-        )
+        combined += tl.dot(value_3.to(DOT), tl.trans(origin_W1.to(DOT)), input_precision=PRECISION)
         memory_W1 = tl.load(
             memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
@@ -2621,7 +2596,7 @@ def output_gradient_q(
         )
         combined += tl.dot(
             (value_3 * read_decay[:, None]).to(DOT),
-            tl.trans(memory_W1.to(DOT)),
+            tl.trans((memory_W1 - origin_W1).to(DOT)),
             input_precision=PRECISION,
         )
         momentum_W1 = tl.load(
@@ -2634,19 +2609,19 @@ def output_gradient_q(
             tl.trans(momentum_W1.to(DOT)),
             input_precision=PRECISION,
         )
-        rows_value_5 = tl.load(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_3 = tl.load(
-            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_2 = tl.load(
+            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_4 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_3), 0.0)
+        value_4 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_5 * value_4
+        errors_W1 = rows_value_4 * value_4
         product += tl.dot(value_3.to(DOT), tl.trans(errors_W1.to(DOT)), input_precision=PRECISION)
     d_reads = tl.load(
         d_y_block + row[:, None] * d_y_row + value[None, :],
@@ -2686,12 +2661,12 @@ def output_gradient_k(
     memory_W1_blocks_pointer,
     position_pointer,
     q_pointer,
-    rows_d_errors_14_pointer,
-    rows_value_18_pointer,
-    rows_value_3_pointer,
+    rows_d_errors_13_pointer,
+    rows_value_17_pointer,
+    rows_value_2_pointer,
+    rows_value_4_pointer,
     rows_value_5_pointer,
-    rows_value_6_pointer,
-    rows_value_8_pointer,
+    rows_value_7_pointer,
     d_k_head,
     d_k_row,
     q_head,
@@ -2746,26 +2721,26 @@ def output_gradient_k(
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_5 = tl.load(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_3 = tl.load(
-            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_2 = tl.load(
+            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_3), 0.0)
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_5 * value_2
+        errors_W1 = rows_value_4 * value_2
         combined += tl.dot(
             (errors_W1 * momentum_weights[:, None]).to(DOT),
             tl.trans(d_momentum_next_W1.to(DOT)),
             input_precision=PRECISION,
         )
-        rows_value_18 = tl.load(
-            rows_value_18_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_17 = tl.load(
+            rows_value_17_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
@@ -2786,7 +2761,7 @@ def output_gradient_k(
         # M*: the memory at the last border
         anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
         combined += tl.dot(
-            rows_value_18.to(DOT),
+            rows_value_17.to(DOT),
             tl.trans(anchor_point_W1.to(DOT)),
             input_precision=PRECISION,
         )
@@ -2800,24 +2775,24 @@ def output_gradient_k(
             tl.trans((-d_memory_W1_next).to(DOT)),
             input_precision=PRECISION,
         )
-        rows_value_8 = tl.load(
-            rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_7 = tl.load(
+            rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_5 = tl.load(
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_6), 0.0)
+        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
         product += tl.dot(
-            (rows_value_8 * value_3).to(DOT),
+            (rows_value_7 * value_3).to(DOT),
             tl.trans(errors_W1.to(DOT)),
             input_precision=PRECISION,
         )
     d_errors = tl.load(
-        rows_d_errors_14_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_d_errors_13_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -2849,11 +2824,11 @@ def output_gradient_weights(
     length_pointer,
     position_pointer,
     q_pointer,
-    rows_predictions_4_pointer,
-    rows_value_3_pointer,
+    rows_predictions_3_pointer,
+    rows_value_2_pointer,
+    rows_value_4_pointer,
     rows_value_5_pointer,
-    rows_value_6_pointer,
-    rows_value_8_pointer,
+    rows_value_7_pointer,
     v_pointer,
     d_y_head,
     d_y_row,
@@ -2908,37 +2883,37 @@ def output_gradient_weights(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        rows_value_3 = tl.load(
-            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        scores_W2 += tl.dot(
-            gelu(rows_value_6).to(DOT),
-            tl.trans(gelu(rows_value_3).to(DOT)),
-            input_precision=PRECISION,
-        )
-        rows_value_8 = tl.load(
-            rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_6), 0.0)
         rows_value_5 = tl.load(
             rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_3), 0.0)
+        rows_value_2 = tl.load(
+            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        scores_W2 += tl.dot(
+            gelu(rows_value_5).to(DOT),
+            tl.trans(gelu(rows_value_2).to(DOT)),
+            input_precision=PRECISION,
+        )
+        rows_value_7 = tl.load(
+            rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_5 * value_3
+        errors_W1 = rows_value_4 * value_3
         product += tl.dot(
-            (rows_value_8 * value_2).to(DOT),
+            (rows_value_7 * value_2).to(DOT),
             tl.trans(errors_W1.to(DOT)),
             input_precision=PRECISION,
         )
@@ -2949,7 +2924,7 @@ def output_gradient_weights(
     ).to(tl.float32)
     # pred = f(M*, phi(k))
     predictions = tl.load(
-        rows_predictions_4_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -2988,8 +2963,6 @@ def output_gradient_carried(
     d_gate_momentum_read_pointer,
     d_gate_momentum_written_pointer,
     d_gate_read_decay_pointer,
-    d_gate_value_1_pointer,
-    d_gate_value_5_pointer,
     d_memory_W1_next_blocks_pointer,
     d_memory_W2_next_blocks_pointer,
     d_momentum_W1_next_blocks_pointer,
@@ -3005,9 +2978,8 @@ def output_gradient_carried(
     position_pointer,
     rows_value_0_pointer,
     rows_value_1_pointer,
-    rows_value_2_pointer,
-    rows_value_6_pointer,
-    rows_value_8_pointer,
+    rows_value_5_pointer,
+    rows_value_7_pointer,
     d_y_head,
     d_y_row,
     tokens,
@@ -3026,8 +2998,8 @@ def output_gradient_carried(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_gate_read_decay, d_gate_value_1, d_gate_momentum_read, d_gate_kept,
-    d_gate_value_5, d_gate_momentum_written, d_gate_momentum_kept.
+    """Gradients of one block: d_gate_read_decay, d_gate_momentum_read, d_gate_kept,
+    d_gate_momentum_written, d_gate_momentum_kept.
     """
     program = tl.program_id(0)
     block = program % blocks
@@ -3050,16 +3022,12 @@ def output_gradient_carried(
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     combined = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     combined_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    product = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    total = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    total_2 = tl.zeros([BLOCK_V], dtype=tl.float32)
-    total_3 = 0.0
-    total_4 = tl.zeros([BLOCK_V], dtype=tl.float32)
-    total_5 = 0.0
-    total_6 = tl.zeros([BLOCK_V], dtype=tl.float32)
-    total_7 = 0.0
-    total_8 = tl.zeros([BLOCK_V], dtype=tl.float32)
-    total_9 = 0.0
+    total = tl.zeros([BLOCK_V], dtype=tl.float32)
+    total_2 = 0.0
+    total_3 = tl.zeros([BLOCK_V], dtype=tl.float32)
+    total_4 = 0.0
+    total_5 = tl.zeros([BLOCK_V], dtype=tl.float32)
+    total_6 = 0.0
     d_reads = tl.load(
         d_y_block + row[:, None] * d_y_row + value[None, :],
         mask=live[:, None] & is_value[None, :],
@@ -3068,64 +3036,57 @@ def output_gradient_carried(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_5 = tl.load(
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = gelu(rows_value_6)
-        origin_W2 = tl.load(
-            origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-            mask=is_hidden_1[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_2 = tl.dot(d_reads.to(DOT), tl.trans(origin_W2.to(DOT)), input_precision=PRECISION)
-        combined += tl.sum(value_2 * product_2, 1)
-        rows_value_8 = tl.load(
-            rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_6), 0.0)
-        value_4 = rows_value_8 * value_3
-        rows_value_1 = tl.load(
-            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        combined += tl.sum(value_4 * rows_value_1, 1)
-        rows_value_2 = tl.load(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        combined_2 += tl.sum(-(value_4 * rows_value_2), 1)
-        momentum_W2 = tl.load(
-            momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-            mask=is_hidden_1[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_3 = tl.dot(d_reads.to(DOT), tl.trans(momentum_W2.to(DOT)), input_precision=PRECISION)
-        combined_2 += tl.sum(-value_2 * product_3, 1)
+        value_2 = gelu(rows_value_5)
         memory_W2 = tl.load(
             memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_4 = tl.dot(d_reads.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-        product += tl.sum(value_2 * product_4, 1)
+        origin_W2 = tl.load(
+            origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+            mask=is_hidden_1[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        combined_3 = memory_W2 - origin_W2
+        product = tl.dot(d_reads.to(DOT), tl.trans(combined_3.to(DOT)), input_precision=PRECISION)
+        combined += tl.sum(value_2 * product, 1)
+        rows_value_7 = tl.load(
+            rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
+        value_4 = rows_value_7 * value_3
         rows_value_0 = tl.load(
             rows_value_0_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        total += tl.sum(value_4 * rows_value_0, 1)
+        combined += tl.sum(value_4 * rows_value_0, 1)
+        rows_value_1 = tl.load(
+            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        combined_2 += tl.sum(-(value_4 * rows_value_1), 1)
+        momentum_W2 = tl.load(
+            momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+            mask=is_hidden_1[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 = tl.dot(d_reads.to(DOT), tl.trans(momentum_W2.to(DOT)), input_precision=PRECISION)
+        combined_2 += tl.sum(-value_2 * product_2, 1)
         d_memory_W2_next = tl.load(
             d_memory_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        total_2 += tl.sum(d_memory_W2_next * memory_W2, 0)
+        total += tl.sum(d_memory_W2_next * combined_3, 0)
         d_memory_W1_next = tl.load(
             d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
@@ -3136,43 +3097,38 @@ def output_gradient_carried(
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        total_3 += tl.sum(tl.sum(d_memory_W1_next * memory_W1, 0), 0)
-        total_4 += tl.sum(d_memory_W2_next * origin_W2, 0)
         origin_W1 = tl.load(
             origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        total_5 += tl.sum(tl.sum(d_memory_W1_next * origin_W1, 0), 0)
-        total_6 += tl.sum(-(d_memory_W2_next * momentum_W2), 0)
+        total_2 += tl.sum(tl.sum(d_memory_W1_next * (memory_W1 - origin_W1), 0), 0)
+        total_3 += tl.sum(-(d_memory_W2_next * momentum_W2), 0)
         momentum_W1 = tl.load(
             momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        total_7 += tl.sum(tl.sum(-(d_memory_W1_next * momentum_W1), 0), 0)
+        total_4 += tl.sum(tl.sum(-(d_memory_W1_next * momentum_W1), 0), 0)
         d_momentum_next_W2 = tl.load(
             d_momentum_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        total_8 += tl.sum(d_momentum_next_W2 * momentum_W2, 0)
+        total_5 += tl.sum(d_momentum_next_W2 * momentum_W2, 0)
         d_momentum_next_W1 = tl.load(
             d_momentum_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        total_9 += tl.sum(tl.sum(d_momentum_next_W1 * momentum_W1, 0), 0)
-    tl.store(d_gate_read_decay_pointer + slot * ROWS + row, product + total - combined, mask=row < ROWS)
-    tl.store(d_gate_value_1_pointer + slot * ROWS + row, combined, mask=row < ROWS)
+        total_6 += tl.sum(tl.sum(d_momentum_next_W1 * momentum_W1, 0), 0)
+    tl.store(d_gate_read_decay_pointer + slot * ROWS + row, combined, mask=row < ROWS)
     tl.store(d_gate_momentum_read_pointer + slot * ROWS + row, combined_2, mask=row < ROWS)
-    combined_3 = tl.sum(total_4, 0) + total_5
-    d_kept = tl.sum(total_2, 0) + total_3 - combined_3
+    d_kept = tl.sum(total, 0) + total_2
     tl.store(d_gate_kept_pointer + slot, d_kept)
-    tl.store(d_gate_value_5_pointer + slot, combined_3)
-    d_momentum_written = tl.sum(total_6, 0) + total_7
+    d_momentum_written = tl.sum(total_3, 0) + total_4
     tl.store(d_gate_momentum_written_pointer + slot, d_momentum_written)
-    d_momentum_kept = tl.sum(total_8, 0) + total_9
+    d_momentum_kept = tl.sum(total_5, 0) + total_6
     tl.store(d_gate_momentum_kept_pointer + slot, d_momentum_kept)
 
 
@@ -3185,10 +3141,10 @@ def output_gradient_last(
     k_pointer,
     length_pointer,
     position_pointer,
-    rows_value_15_pointer,
-    rows_value_3_pointer,
-    rows_value_5_pointer,
-    rows_value_9_pointer,
+    rows_value_14_pointer,
+    rows_value_2_pointer,
+    rows_value_4_pointer,
+    rows_value_8_pointer,
     k_head,
     k_row,
     tokens,
@@ -3237,26 +3193,26 @@ def output_gradient_last(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_9 = tl.load(
-            rows_value_9_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_8 = tl.load(
+            rows_value_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_3 = tl.load(
-            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_2 = tl.load(
+            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = gelu(rows_value_3)
-        combined += tl.sum(-(rows_value_9 * value_2), 1)
-        rows_value_5 = tl.load(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        value_2 = gelu(rows_value_2)
+        combined += tl.sum(-(rows_value_8 * value_2), 1)
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_3), 0.0)
+        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_5 * value_3
+        errors_W1 = rows_value_4 * value_3
         d_memory_W1_next = tl.load(
             d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
@@ -3264,12 +3220,12 @@ def output_gradient_last(
         )
         product = tl.dot(k.to(DOT), d_memory_W1_next.to(DOT), input_precision=PRECISION)
         combined += tl.sum(-errors_W1 * product, 1)
-        rows_value_15 = tl.load(
-            rows_value_15_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_14 = tl.load(
+            rows_value_14_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        combined_2 += tl.sum(rows_value_15 * value_2, 1)
+        combined_2 += tl.sum(rows_value_14 * value_2, 1)
         d_momentum_next_W1 = tl.load(
             d_momentum_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],

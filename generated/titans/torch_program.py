@@ -16,8 +16,8 @@ def forward(
     resumed,
     q,
     memory_W1,
-    log_alpha,
     origin_W1,
+    log_alpha,
     momentum_W1,
     live,
     log_theta,
@@ -39,21 +39,18 @@ def forward(
     log_alpha_sums = blocks.running(log_alpha)
     # a_C: decay of the memory over the block
     kept = blocks.decay_whole(log_alpha_sums)
-    value = 1.0 - kept
-    value_2 = origin_W1 * value[..., None, None]
-    value_3 = blocks.decay_to_end(log_alpha_sums) * live
+    value = blocks.decay_to_end(log_alpha_sums) * live
     # b_C: weight of the block's initial momentum
-    momentum_written = (value_3 * since_start).sum(-1)
-    product = (value_3[..., :, None] * decay).sum(-2)
+    momentum_written = (value * since_start).sum(-1)
+    product = (value[..., :, None] * decay).sum(-2)
     # p_C: last row of P
     last_weights = product * lr
-    value_4 = k * last_weights[..., :, None]
-    value_5 = origin_W2 * value[..., None, None]
+    value_2 = k * last_weights[..., :, None]
     # decay of S over the block
     momentum_kept = blocks.decay_whole(log_theta_sums)
     # B_C: last row of D(theta) Gamma
     momentum_weights = blocks.decay_to_end(log_theta_sums) * lr
-    value_6 = k * momentum_weights[..., :, None]
+    value_3 = k * momentum_weights[..., :, None]
     memory_W1_like = memory_W1
     memory_W1 = memory_W1.flatten(0, 1)
     memory_W1_list = []
@@ -71,76 +68,76 @@ def forward(
     kept_errors = []
     kept_value_3 = []
     kept_errors_W1 = []
+    origin_W1_each = blocks.each(origin_W1, count, memory_W1_like)
     k_each = blocks.each(k, count, memory_W1_like)
     anchor_W1_each = blocks.each(anchor_W1, count, memory_W1_like)
     anchor_W2_each = blocks.each(anchor_W2, count, memory_W1_like)
     rename_each = blocks.each(rename, count, memory_W1_like)
     del rename
     v_each = blocks.each(v, count, memory_W1_like)
+    origin_W2_each = blocks.each(origin_W2, count, memory_W1_like)
     kept_each = blocks.each(kept, count, memory_W1_like)
     del kept
-    value_2_each = blocks.each(value_2, count, memory_W1_like)
-    del value_2
     momentum_written_each = blocks.each(momentum_written, count, memory_W1_like)
     del momentum_written
     last_weights_each = blocks.each(last_weights, count, memory_W1_like)
     del last_weights
-    value_4_each = blocks.each(value_4, count, memory_W1_like)
-    del value_4
-    value_5_each = blocks.each(value_5, count, memory_W1_like)
-    del value_5
+    value_2_each = blocks.each(value_2, count, memory_W1_like)
+    del value_2
     momentum_kept_each = blocks.each(momentum_kept, count, memory_W1_like)
     del momentum_kept
     momentum_weights_each = blocks.each(momentum_weights, count, memory_W1_like)
     del momentum_weights
-    value_6_each = blocks.each(value_6, count, memory_W1_like)
-    del value_6
+    value_3_each = blocks.each(value_3, count, memory_W1_like)
+    del value_3
     for block in range(count):
         memory_W1_list.append(memory_W1)
         memory_W2_list.append(memory_W2)
         momentum_W1_list.append(momentum_W1)
         momentum_W2_list.append(momentum_W2)
+        combined = memory_W1 - origin_W1_each[block]
         # M*: the memory at the last border
         anchor_point_W1 = blocks.at_start(anchor_W1_each[block], memory_W1, resumed, block)
         product_2 = torch.matmul(k_each[block], anchor_point_W1)
-        value_7 = torch.nn.functional.gelu(product_2)
+        value_4 = torch.nn.functional.gelu(product_2)
         # M*: the memory at the last border
         anchor_point_W2 = blocks.at_start(anchor_W2_each[block], memory_W2, resumed, block)
         # pred = f(M*, phi(k))
-        predictions = torch.baddbmm(rename_each[block], value_7, anchor_point_W2)
+        predictions = torch.baddbmm(rename_each[block], value_4, anchor_point_W2)
         # E = dl/dpred at the block's M*
         errors = predictions - v_each[block]
         product_3 = torch.matmul(errors, anchor_point_W2.mT)
         # the error that reaches the output of W1
         errors_W1 = product_3 * blocks.gelu_slope(product_2)
-        value_8 = momentum_W1 * momentum_written_each[block][..., None, None]
-        value_9 = memory_W1 * kept_each[block][..., None, None]
+        combined_2 = memory_W2 - origin_W2_each[block]
+        value_5 = momentum_W1 * momentum_written_each[block][..., None, None]
+        value_6 = combined * kept_each[block][..., None, None]
         # M at the end
         memory_W1_next = torch.baddbmm(
-            value_9 + value_2_each[block] - value_8,
-            value_4_each[block].mT,
+            value_6 + origin_W1_each[block] - value_5,
+            value_2_each[block].mT,
             errors_W1,
             alpha=-1,
         )
-        value_10 = momentum_W2 * momentum_written_each[block][..., None, None]
-        value_11 = value_7 * last_weights_each[block][..., :, None]
-        value_12 = memory_W2 * kept_each[block][..., None, None]
+        value_7 = momentum_W2 * momentum_written_each[block][..., None, None]
+        value_8 = value_4 * last_weights_each[block][..., :, None]
+        value_9 = combined_2 * kept_each[block][..., None, None]
         # M at the end
         memory_W2_next = torch.baddbmm(
-            value_12 + value_5_each[block] - value_10,
-            value_11.mT,
+            value_9 + origin_W2_each[block] - value_7,
+            value_8.mT,
             errors,
             alpha=-1,
         )
-        value_13 = momentum_W1 * momentum_kept_each[block][..., None, None]
+        value_10 = momentum_W1 * momentum_kept_each[block][..., None, None]
         # S at the end of the block
-        momentum_next_W1 = torch.baddbmm(value_13, value_6_each[block].mT, errors_W1)
-        value_14 = momentum_W2 * momentum_kept_each[block][..., None, None]
-        value_15 = value_7 * momentum_weights_each[block][..., :, None]
+        momentum_next_W1 = torch.baddbmm(value_10, value_3_each[block].mT, errors_W1)
+        value_11 = momentum_W2 * momentum_kept_each[block][..., None, None]
+        value_12 = value_4 * momentum_weights_each[block][..., :, None]
         # S at the end of the block
-        momentum_next_W2 = torch.baddbmm(value_14, value_15.mT, errors)
+        momentum_next_W2 = torch.baddbmm(value_11, value_12.mT, errors)
         kept_value.append(product_2)
-        kept_value_2.append(value_7)
+        kept_value_2.append(value_4)
         kept_errors.append(errors)
         kept_value_3.append(product_3)
         kept_errors_W1.append(errors_W1)
@@ -151,8 +148,8 @@ def forward(
             momentum_next_W2,
         )
     del anchor_W1_each, anchor_W2_each, k_each, kept_each, last_weights_each
-    del momentum_kept_each, momentum_weights_each, momentum_written_each, rename_each, v_each
-    del value_2_each, value_4_each, value_5_each, value_6_each
+    del momentum_kept_each, momentum_weights_each, momentum_written_each, origin_W1_each
+    del origin_W2_each, rename_each, v_each, value_2_each, value_3_each
     block = None
     memory_W1_final = memory_W1.unflatten(0, memory_W1_like.shape[:2])
     memory_W1_blocks = blocks.stack(memory_W1_list, memory_W1_like)
@@ -176,44 +173,45 @@ def forward(
     del kept_value_3
     errors_W1_2 = blocks.stack(kept_errors_W1, memory_W1_like)
     del kept_errors_W1
-    product_4 = torch.matmul(q, memory_W1_blocks)
+    combined_3 = memory_W1_blocks - origin_W1
+    product_4 = torch.matmul(q, combined_3)
+    del combined_3
     # a: decay of the memory since the block's start
     read_decay = blocks.decay_from_start(log_alpha_sums, False)
     product_5 = torch.matmul(q, origin_W1)
-    value_16 = 1.0 - read_decay
     product_6 = torch.matmul(q, momentum_W1_blocks)
     decay_2 = blocks.decay(log_alpha_sums, False)
-    value_17 = decay_2 * live[..., None, :]
+    value_13 = decay_2 * live[..., None, :]
     # b: weight of S in each read
-    momentum_read = (value_17 * since_start[..., None, :]).sum(-1)
+    momentum_read = (value_13 * since_start[..., None, :]).sum(-1)
     # Q X^T
     scores_W1 = torch.matmul(q, k.mT)
-    product_7 = torch.matmul(value_17, decay)
-    del value_17
+    product_7 = torch.matmul(value_13, decay)
+    del value_13
     # (Q X^T) * P
     attention_W1 = scores_W1 * product_7 * lr[..., None, :]
-    value_18 = product_6 * momentum_read[..., :, None]
-    value_19 = product_4 * read_decay[..., :, None]
-    value_20 = product_5 * value_16[..., :, None]
-    combined = blocks.add_product(value_19 + value_20 - value_18, attention_W1, errors_W1_2, -1)
-    del attention_W1, errors_W1_2, value_18, value_19, value_20
-    value_21 = torch.nn.functional.gelu(combined)
-    product_8 = torch.matmul(value_21, memory_W2_blocks)
-    product_9 = torch.matmul(value_21, origin_W2)
-    product_10 = torch.matmul(value_21, momentum_W2_blocks)
+    value_14 = product_6 * momentum_read[..., :, None]
+    value_15 = product_4 * read_decay[..., :, None]
+    combined_4 = blocks.add_product(value_15 + product_5 - value_14, attention_W1, errors_W1_2, -1)
+    del attention_W1, errors_W1_2, product_5, value_14, value_15
+    value_16 = torch.nn.functional.gelu(combined_4)
+    combined_5 = memory_W2_blocks - origin_W2
+    product_8 = torch.matmul(value_16, combined_5)
+    del combined_5
+    product_9 = torch.matmul(value_16, origin_W2)
+    product_10 = torch.matmul(value_16, momentum_W2_blocks)
     # Q X^T
-    scores_W2 = torch.matmul(value_21, kept_value_2_all.mT)
-    del kept_value_2_all, value_21
+    scores_W2 = torch.matmul(value_16, kept_value_2_all.mT)
+    del kept_value_2_all, value_16
     # (Q X^T) * P
     attention_W2 = scores_W2 * product_7 * lr[..., None, :]
-    value_22 = product_10 * momentum_read[..., :, None]
-    value_23 = product_8 * read_decay[..., :, None]
-    value_24 = product_9 * value_16[..., :, None]
-    combined_2 = blocks.add_product(value_23 + value_24 - value_22, attention_W2, errors_2, -1)
-    del attention_W2, value_22, value_23, value_24
+    value_17 = product_10 * momentum_read[..., :, None]
+    value_18 = product_8 * read_decay[..., :, None]
+    combined_6 = blocks.add_product(value_18 + product_9 - value_17, attention_W2, errors_2, -1)
+    del attention_W2, product_9, value_17, value_18
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = combined_2 + q
-    del combined_2
+    reads = combined_6 + q
+    del combined_6
     # M*: the memory at the last border
     anchor_point_W1_2 = blocks.at_start(anchor_W1, memory_W1_blocks, resumed, block)
     # M*: the memory at the last border
@@ -223,20 +221,18 @@ def forward(
         "anchor_W1_value": anchor_point_W1_2,
         "anchor_W2_value": anchor_point_W2_2,
         "saved_0": product_4,
-        "saved_1": product_5,
-        "saved_2": product_6,
-        "saved_3": decay_2,
-        "saved_4": scores_W1,
-        "saved_5": decay,
-        "saved_6": product_7,
-        "saved_7": kept_value_all,
-        "saved_8": errors_2,
-        "saved_9": kept_value_3_all,
-        "saved_10": combined,
-        "saved_11": product_8,
-        "saved_12": product_9,
-        "saved_13": product_10,
-        "saved_14": scores_W2,
+        "saved_1": product_6,
+        "saved_2": decay_2,
+        "saved_3": scores_W1,
+        "saved_4": decay,
+        "saved_5": product_7,
+        "saved_6": kept_value_all,
+        "saved_7": errors_2,
+        "saved_8": kept_value_3_all,
+        "saved_9": combined_4,
+        "saved_10": product_8,
+        "saved_11": product_10,
+        "saved_12": scores_W2,
         "memory_W1": memory_W1_final,
         "memory_W2": memory_W2_final,
         "momentum_W1": momentum_W1_final,
@@ -256,8 +252,8 @@ def backward(
     window,
     resumed,
     d_y,
-    log_alpha,
     origin_W2,
+    log_alpha,
     memory_W2,
     lr,
     live,
@@ -276,100 +272,95 @@ def backward(
     q,
     d_anchor_W1,
     d_anchor_W2,
-    saved_8,
-    saved_6,
     saved_7,
-    saved_3,
-    saved_10,
-    saved_9,
-    saved_11,
-    saved_0,
-    saved_12,
-    saved_1,
     saved_5,
-    saved_14,
-    saved_4,
-    saved_13,
+    saved_6,
     saved_2,
+    saved_9,
+    saved_8,
+    saved_10,
+    saved_0,
+    saved_4,
+    saved_12,
+    saved_3,
+    saved_11,
+    saved_1,
 ):
     """The loop over blocks from the last to the first, then the gradients of all rows."""
     like = d_y
     row, halo_row = blocks.positions(rows, halo, False)
     block = None  # all blocks at once
+    product = torch.matmul(d_y, origin_W2.mT)
     log_alpha_sums = blocks.running(log_alpha)
     # a: decay of the memory since the block's start
     read_decay = blocks.decay_from_start(log_alpha_sums, False)
-    value = 1.0 - read_decay
-    value_2 = d_y * value[..., :, None]
-    product = torch.matmul(value_2, origin_W2.mT)
-    value_3 = d_y * read_decay[..., :, None]
-    product_2 = torch.matmul(d_y, saved_8.mT)
-    value_4 = product_2 * lr[..., None, :]
-    value_5 = value_4 * saved_6
-    value_6 = torch.nn.functional.gelu(saved_7)
-    value_7 = saved_3 * live[..., None, :]
+    value = d_y * read_decay[..., :, None]
+    combined = memory_W2 - origin_W2
+    product_2 = torch.matmul(d_y, saved_7.mT)
+    value_2 = product_2 * lr[..., None, :]
+    value_3 = value_2 * saved_5
+    value_4 = torch.nn.functional.gelu(saved_6)
+    value_5 = saved_2 * live[..., None, :]
     log_theta_sums = blocks.running(log_theta)
     since_start = blocks.decay_from_start(log_theta_sums, False)
     # b: weight of S in each read
-    momentum_read = (value_7 * since_start[..., None, :]).sum(-1)
-    value_8 = d_y * momentum_read[..., :, None]
-    combined = blocks.add_product(
-        blocks.add_product(blocks.add_product(product, value_3, memory_W2.mT, 1), value_5, value_6, -1),
-        value_8,
+    momentum_read = (value_5 * since_start[..., None, :]).sum(-1)
+    value_6 = d_y * momentum_read[..., :, None]
+    combined_2 = blocks.add_product(
+        blocks.add_product(blocks.add_product(product, value, combined.mT, 1), value_3, value_4, -1),
+        value_6,
         momentum_W2.mT,
         -1,
     )
     del product
-    value_9 = combined * blocks.gelu_slope(saved_10)
-    del combined
-    value_10 = value_9 * value[..., :, None]
-    value_11 = value_9 * read_decay[..., :, None]
-    value_12 = blocks.gelu_slope(saved_7)
-    value_13 = value_9 * momentum_read[..., :, None]
+    value_7 = combined_2 * blocks.gelu_slope(saved_9)
+    del combined_2
+    value_8 = value_7 * read_decay[..., :, None]
+    value_9 = blocks.gelu_slope(saved_6)
+    value_10 = value_7 * momentum_read[..., :, None]
     until_end = blocks.decay_to_end(log_alpha_sums)
     # a_C: decay of the memory over the block
     kept = blocks.decay_whole(log_alpha_sums)
-    value_14 = until_end * live
+    value_11 = until_end * live
     until_end_2 = blocks.decay_to_end(log_theta_sums)
     # B_C: last row of D(theta) Gamma
     momentum_weights = until_end_2 * lr
-    value_15 = value_6 * momentum_weights[..., :, None]
-    value_16 = k * momentum_weights[..., :, None]
-    product_3 = (value_14[..., :, None] * saved_5).sum(-2)
+    value_12 = value_4 * momentum_weights[..., :, None]
+    value_13 = k * momentum_weights[..., :, None]
+    product_3 = (value_11[..., :, None] * saved_4).sum(-2)
     # p_C: last row of P
     last_weights = product_3 * lr
-    value_17 = k * last_weights[..., :, None]
-    value_18 = saved_4 * saved_6
+    value_14 = k * last_weights[..., :, None]
+    value_15 = saved_3 * saved_5
     # (Q X^T) * P
-    attention_W1 = value_18 * lr[..., None, :]
-    product_4 = torch.matmul(attention_W1.mT, value_9)
+    attention_W1 = value_15 * lr[..., None, :]
+    product_4 = torch.matmul(attention_W1.mT, value_7)
     del attention_W1
     # M*: the memory at the last border
     anchor_point_W2 = blocks.at_start(anchor_W2, memory_W2, resumed, block)
-    value_19 = value_6 * last_weights[..., :, None]
-    value_20 = saved_14 * saved_6
+    value_16 = value_4 * last_weights[..., :, None]
+    value_17 = saved_12 * saved_5
     # (Q X^T) * P
-    attention_W2 = value_20 * lr[..., None, :]
+    attention_W2 = value_17 * lr[..., None, :]
     product_5 = torch.matmul(attention_W2.mT, d_y)
     del attention_W2
-    value_21 = 0.3989422804014327 * (2.0 - saved_7 * saved_7) * torch.exp(-0.5 * (saved_7 * saved_7))
-    value_22 = torch.nn.functional.gelu(saved_10)
-    product_6 = torch.matmul(value_5.mT, value_22)
-    del value_5
+    value_18 = 0.3989422804014327 * (2.0 - saved_6 * saved_6) * torch.exp(-0.5 * (saved_6 * saved_6))
+    value_19 = torch.nn.functional.gelu(saved_9)
+    product_6 = torch.matmul(value_3.mT, value_19)
+    del value_3
     # decay of S over the block
     momentum_kept = blocks.decay_whole(log_theta_sums)
-    product_7 = torch.matmul(q.mT, value_11)
-    product_8 = torch.matmul(value_22.mT, value_3)
-    del value_3
+    product_7 = torch.matmul(q.mT, value_8)
+    product_8 = torch.matmul(value_19.mT, value)
+    del value
     # b_C: weight of the block's initial momentum
-    momentum_written = (value_14 * since_start).sum(-1)
-    product_9 = torch.matmul(q.mT, value_13)
-    product_10 = torch.matmul(value_22.mT, value_8)
-    del value_8
-    value_23 = 1.0 - kept
-    product_11 = torch.matmul(q.mT, value_10)
-    product_12 = torch.matmul(value_22.mT, value_2)
-    del value_2, value_22
+    momentum_written = (value_11 * since_start).sum(-1)
+    product_9 = torch.matmul(q.mT, value_10)
+    product_10 = torch.matmul(value_19.mT, value_6)
+    del value_6
+    product_11 = torch.matmul(q.mT, value_7)
+    product_12 = torch.matmul(value_19.mT, d_y)
+    del value_19
     d_memory_W1_next_like = d_memory_W1_next
     d_memory_W1_next = d_memory_W1_next.flatten(0, 1)
     d_memory_W1_next_list = []
@@ -390,30 +381,30 @@ def backward(
     sum_1 = 0.0
     sum_2 = 0.0
     sum_3 = 0.0
+    saved_7_each = blocks.each(saved_7, count, d_memory_W1_next_like)
+    value_4_each = blocks.each(value_4, count, d_memory_W1_next_like)
     saved_8_each = blocks.each(saved_8, count, d_memory_W1_next_like)
-    value_6_each = blocks.each(value_6, count, d_memory_W1_next_like)
-    saved_9_each = blocks.each(saved_9, count, d_memory_W1_next_like)
-    value_12_each = blocks.each(value_12, count, d_memory_W1_next_like)
+    value_9_each = blocks.each(value_9, count, d_memory_W1_next_like)
     k_each = blocks.each(k, count, d_memory_W1_next_like)
     kept_each = blocks.each(kept, count, d_memory_W1_next_like)
     momentum_weights_each = blocks.each(momentum_weights, count, d_memory_W1_next_like)
-    value_15_each = blocks.each(value_15, count, d_memory_W1_next_like)
-    del value_15
-    value_16_each = blocks.each(value_16, count, d_memory_W1_next_like)
-    del value_16
+    value_12_each = blocks.each(value_12, count, d_memory_W1_next_like)
+    del value_12
+    value_13_each = blocks.each(value_13, count, d_memory_W1_next_like)
+    del value_13
     last_weights_each = blocks.each(last_weights, count, d_memory_W1_next_like)
-    value_17_each = blocks.each(value_17, count, d_memory_W1_next_like)
-    del value_17
+    value_14_each = blocks.each(value_14, count, d_memory_W1_next_like)
+    del value_14
     product_4_each = blocks.each(product_4, count, d_memory_W1_next_like)
     del product_4
     anchor_point_W2_each = blocks.each(anchor_point_W2, count, d_memory_W1_next_like)
     del anchor_point_W2
-    value_19_each = blocks.each(value_19, count, d_memory_W1_next_like)
-    del value_19
+    value_16_each = blocks.each(value_16, count, d_memory_W1_next_like)
+    del value_16
     product_5_each = blocks.each(product_5, count, d_memory_W1_next_like)
     del product_5
-    value_21_each = blocks.each(value_21, count, d_memory_W1_next_like)
-    del value_21
+    value_18_each = blocks.each(value_18, count, d_memory_W1_next_like)
+    del value_18
     product_6_each = blocks.each(product_6, count, d_memory_W1_next_like)
     del product_6
     momentum_kept_each = blocks.each(momentum_kept, count, d_memory_W1_next_like)
@@ -429,8 +420,6 @@ def backward(
     del product_9
     product_10_each = blocks.each(product_10, count, d_memory_W1_next_like)
     del product_10
-    value_23_each = blocks.each(value_23, count, d_memory_W1_next_like)
-    del value_23
     product_11_each = blocks.each(product_11, count, d_memory_W1_next_like)
     del product_11
     product_12_each = blocks.each(product_12, count, d_memory_W1_next_like)
@@ -440,78 +429,74 @@ def backward(
         d_memory_W2_next_list.append(d_memory_W2_next)
         d_momentum_W1_next_list.append(d_momentum_W1_next)
         d_momentum_W2_next_list.append(d_momentum_W2_next)
-        product_13 = torch.matmul(saved_8_each[block], d_memory_W2_next.mT)
+        product_13 = torch.matmul(saved_7_each[block], d_memory_W2_next.mT)
         d_errors_W1 = torch.baddbmm(
-            torch.baddbmm(product_4_each[block], value_16_each[block], d_momentum_W1_next, beta=-1),
-            value_17_each[block],
+            torch.baddbmm(product_4_each[block], value_13_each[block], d_momentum_W1_next, beta=-1),
+            value_14_each[block],
             d_memory_W1_next,
             alpha=-1,
         )
-        value_24 = d_errors_W1 * value_12_each[block]
+        value_20 = d_errors_W1 * value_9_each[block]
         d_errors = torch.baddbmm(
             torch.baddbmm(
-                torch.baddbmm(product_5_each[block], value_15_each[block], d_momentum_W2_next, beta=-1),
-                value_24,
+                torch.baddbmm(product_5_each[block], value_12_each[block], d_momentum_W2_next, beta=-1),
+                value_20,
                 anchor_point_W2_each[block],
             ),
-            value_19_each[block],
+            value_16_each[block],
             d_memory_W2_next,
             alpha=-1,
         )
-        product_14 = torch.matmul(saved_8_each[block], d_momentum_W2_next.mT)
-        value_25 = product_14 * momentum_weights_each[block][..., :, None]
-        value_26 = product_13 * last_weights_each[block][..., :, None]
-        combined_2 = torch.baddbmm(
-            value_25 - value_26 - product_6_each[block],
+        product_14 = torch.matmul(saved_7_each[block], d_momentum_W2_next.mT)
+        value_21 = product_14 * momentum_weights_each[block][..., :, None]
+        value_22 = product_13 * last_weights_each[block][..., :, None]
+        combined_3 = torch.baddbmm(
+            value_21 - value_22 - product_6_each[block],
             d_errors,
             anchor_point_W2_each[block].mT,
         )
-        value_27 = d_errors_W1 * saved_9_each[block] * value_21_each[block]
-        combined_3 = value_27 + combined_2 * value_12_each[block]
-        d_anchor_point_W1 = torch.baddbmm(d_anchor_W1_each[block], k_each[block].mT, combined_3)
-        at_border = blocks.when_start(d_anchor_point_W1, False, resumed, block)
-        value_28 = d_memory_W1_next * kept_each[block][..., None, None]
-        combined_4 = value_28 + at_border + product_7_each[block]
+        value_23 = d_errors_W1 * saved_8_each[block] * value_18_each[block]
+        combined_4 = value_23 + combined_3 * value_9_each[block]
+        d_anchor_point_W1 = torch.baddbmm(d_anchor_W1_each[block], k_each[block].mT, combined_4)
+        combined_5 = d_memory_W1_next * kept_each[block][..., None, None] + product_7_each[block]
+        combined_6 = blocks.when_start(d_anchor_point_W1, False, resumed, block) + combined_5
+        combined_7 = d_memory_W2_next * kept_each[block][..., None, None] + product_8_each[block]
         d_anchor_point_W2 = torch.baddbmm(
-            torch.baddbmm(d_anchor_W2_each[block], value_24.mT, saved_8_each[block]),
-            value_6_each[block].mT,
+            torch.baddbmm(d_anchor_W2_each[block], value_20.mT, saved_7_each[block]),
+            value_4_each[block].mT,
             d_errors,
         )
-        at_border_2 = blocks.when_start(d_anchor_point_W2, False, resumed, block)
-        value_29 = d_memory_W2_next * kept_each[block][..., None, None]
-        combined_5 = value_29 + product_8_each[block] + at_border_2
-        value_30 = d_momentum_W1_next * momentum_kept_each[block][..., None, None]
-        value_31 = d_memory_W1_next * momentum_written_each[block][..., None, None]
-        combined_6 = value_30 - value_31 - product_9_each[block]
-        value_32 = d_momentum_W2_next * momentum_kept_each[block][..., None, None]
-        value_33 = d_memory_W2_next * momentum_written_each[block][..., None, None]
-        combined_7 = value_32 - value_33 - product_10_each[block]
-        value_34 = d_memory_W1_next * value_23_each[block][..., None, None]
-        combined_8 = value_34 + product_11_each[block]
-        at_border_3 = blocks.when_start(d_anchor_point_W1, True, resumed, block)
-        at_border_4 = blocks.when_start(d_anchor_point_W2, True, resumed, block)
-        value_35 = d_memory_W2_next * value_23_each[block][..., None, None]
-        combined_9 = value_35 + product_12_each[block]
+        combined_8 = combined_7 + blocks.when_start(d_anchor_point_W2, False, resumed, block)
+        value_24 = d_momentum_W1_next * momentum_kept_each[block][..., None, None]
+        value_25 = d_memory_W1_next * momentum_written_each[block][..., None, None]
+        combined_9 = value_24 - value_25 - product_9_each[block]
+        value_26 = d_momentum_W2_next * momentum_kept_each[block][..., None, None]
+        value_27 = d_memory_W2_next * momentum_written_each[block][..., None, None]
+        combined_10 = value_26 - value_27 - product_10_each[block]
+        combined_11 = d_memory_W1_next + product_11_each[block] - combined_5
+        at_border = blocks.when_start(d_anchor_point_W1, True, resumed, block)
+        at_border_2 = blocks.when_start(d_anchor_point_W2, True, resumed, block)
+        combined_12 = d_memory_W2_next + product_12_each[block] - combined_7
         kept_value.append(product_13)
         kept_d_errors.append(d_errors)
         kept_value_2.append(product_14)
-        kept_value_3.append(combined_3)
-        sum_0 = sum_0 + combined_8
-        sum_1 = sum_1 + at_border_3
-        sum_2 = sum_2 + at_border_4
-        sum_3 = sum_3 + combined_9
+        kept_value_3.append(combined_4)
+        sum_0 = sum_0 + combined_11
+        sum_1 = sum_1 + at_border
+        sum_2 = sum_2 + at_border_2
+        sum_3 = sum_3 + combined_12
         d_memory_W1_next, d_memory_W2_next, d_momentum_W1_next, d_momentum_W2_next = (
-            combined_4,
-            combined_5,
             combined_6,
-            combined_7,
+            combined_8,
+            combined_9,
+            combined_10,
         )
     del anchor_point_W2_each, d_anchor_W1_each, d_anchor_W2_each, k_each, kept_each
     del last_weights_each, momentum_kept_each, momentum_weights_each, momentum_written_each
     del product_10_each, product_11_each, product_12_each, product_4_each, product_5_each
-    del product_6_each, product_7_each, product_8_each, product_9_each, saved_8_each
-    del saved_9_each, value_12_each, value_15_each, value_16_each, value_17_each
-    del value_19_each, value_21_each, value_23_each, value_6_each
+    del product_6_each, product_7_each, product_8_each, product_9_each, saved_7_each
+    del saved_8_each, value_12_each, value_13_each, value_14_each, value_16_each
+    del value_18_each, value_4_each, value_9_each
     block = None
     d_memory_W1_next_final = d_memory_W1_next.unflatten(0, d_memory_W1_next_like.shape[:2])
     d_memory_W1_next_blocks = blocks.stack(d_memory_W1_next_list[::-1], d_memory_W1_next_like)
@@ -533,110 +518,108 @@ def backward(
     del kept_value_2
     kept_value_3_all = blocks.stack(kept_value_3[::-1], d_memory_W1_next_like)
     del kept_value_3
-    product_15 = torch.matmul(value_10, origin_W1.mT)
-    del value_10
+    product_15 = torch.matmul(value_7, origin_W1.mT)
+    combined_13 = memory_W1 - origin_W1
     # the error that reaches the output of W1
-    errors_W1 = saved_9 * value_12
-    del value_12
-    product_16 = torch.matmul(value_9, errors_W1.mT)
-    value_36 = product_16 * lr[..., None, :]
-    value_37 = value_36 * saved_6
+    errors_W1 = saved_8 * value_9
+    del value_9
+    product_16 = torch.matmul(value_7, errors_W1.mT)
+    value_28 = product_16 * lr[..., None, :]
+    value_29 = value_28 * saved_5
     rename = d_y
-    combined_10 = blocks.add_product(
+    combined_14 = blocks.add_product(
         blocks.add_product(
-            blocks.add_product(rename + product_15, value_11, memory_W1.mT, 1),
-            value_37,
+            blocks.add_product(rename + product_15, value_8, combined_13.mT, 1),
+            value_29,
             k,
             -1,
         ),
-        value_13,
+        value_10,
         momentum_W1.mT,
         -1,
     )
-    del product_15, rename, value_11, value_13
-    combined_11 = (d_y * saved_12).sum(-1) + (value_9 * saved_1).sum(-1)
-    d_read_decay = (d_y * saved_11).sum(-1) + (value_9 * saved_0).sum(-1) - combined_11
+    del product_15, rename, value_10, value_8
+    d_read_decay = (d_y * saved_10).sum(-1) + (value_7 * saved_0).sum(-1)
     running = blocks.cumsum(d_read_decay * read_decay, -1, True, False)
     product_17 = torch.matmul(errors_W1, d_memory_W1_next_blocks.mT)
-    d_last_weights = -(kept_value_all * value_6).sum(-1) - (product_17 * k).sum(-1)
+    d_last_weights = -(kept_value_all * value_4).sum(-1) - (product_17 * k).sum(-1)
     del kept_value_all
-    value_38 = d_last_weights * lr
-    product_18 = (value_38[..., None, :] * saved_5).sum(-1)
+    value_30 = d_last_weights * lr
+    product_18 = (value_30[..., None, :] * saved_4).sum(-1)
     total = (d_memory_W2_next_blocks * momentum_W2).sum(-2).sum(-1)
     d_momentum_written = -total - (d_memory_W1_next_blocks * momentum_W1).sum(-2).sum(-1)
-    value_39 = (product_18 + since_start * d_momentum_written[..., None]) * live
-    total_2 = (d_memory_W2_next_blocks * origin_W2).sum(-2).sum(-1)
-    combined_12 = total_2 + (d_memory_W1_next_blocks * origin_W1).sum(-2).sum(-1)
-    total_3 = (d_memory_W2_next_blocks * memory_W2).sum(-2).sum(-1)
-    total_4 = (d_memory_W1_next_blocks * memory_W1).sum(-2).sum(-1)
-    d_kept = total_3 + total_4 - combined_12
-    combined_13 = -(value_4 * saved_14) - value_36 * saved_4
-    del value_36, value_4
-    d_momentum_read = -(d_y * saved_13).sum(-1) - (value_9 * saved_2).sum(-1)
-    del value_9
-    value_40 = d_momentum_read[..., :, None] * since_start[..., None, :]
-    value_41 = blocks.add_product(value_40, combined_13, saved_5.mT, 1) * saved_3
-    del value_40
-    banded = value_41 * live[..., None, :] * blocks.band(row, row, 1, None, like)
-    del value_41
+    value_31 = (product_18 + since_start * d_momentum_written[..., None]) * live
+    total_2 = (d_memory_W1_next_blocks * combined_13).sum(-2).sum(-1)
+    del combined_13
+    d_kept = (d_memory_W2_next_blocks * combined).sum(-2).sum(-1) + total_2
+    del combined
+    combined_15 = -(value_2 * saved_12) - value_28 * saved_3
+    del value_2, value_28
+    d_momentum_read = -(d_y * saved_11).sum(-1) - (value_7 * saved_1).sum(-1)
+    del value_7
+    value_32 = d_momentum_read[..., :, None] * since_start[..., None, :]
+    value_33 = blocks.add_product(value_32, combined_15, saved_4.mT, 1) * saved_2
+    del value_32
+    banded = value_33 * live[..., None, :] * blocks.band(row, row, 1, None, like)
+    del value_33
     banded_2 = blocks.cumsum(banded, -1, False, True) * blocks.band(row, row, 0, None, like)
     del banded
-    running_2 = blocks.cumsum(value_39 * until_end, -1, False, True)
-    combined_14 = running_2 + (d_kept * kept)[..., None] + banded_2.sum(-2)
+    running_2 = blocks.cumsum(value_31 * until_end, -1, False, True)
+    combined_16 = running_2 + (d_kept * kept)[..., None] + banded_2.sum(-2)
     del banded_2, kept
-    product_19 = (d_momentum_read[..., :, None] * value_7).sum(-2)
-    value_42 = (value_14 * d_momentum_written[..., None] + product_19) * since_start
-    running_3 = blocks.cumsum(value_42, -1, True, False)
+    product_19 = (d_momentum_read[..., :, None] * value_5).sum(-2)
+    value_34 = (value_11 * d_momentum_written[..., None] + product_19) * since_start
+    running_3 = blocks.cumsum(value_34, -1, True, False)
     product_20 = torch.matmul(errors_W1, d_momentum_W1_next_blocks.mT)
     del errors_W1
     # M*: the memory at the last border
     anchor_point_W1 = blocks.at_start(anchor_W1, memory_W1, resumed, block)
-    value_43 = product_20 * momentum_weights[..., :, None]
+    value_35 = product_20 * momentum_weights[..., :, None]
     del momentum_weights
-    value_44 = product_17 * last_weights[..., :, None]
+    value_36 = product_17 * last_weights[..., :, None]
     del last_weights, product_17
     rename_2 = d_errors_2
-    combined_15 = blocks.add_product(
-        blocks.add_product(value_43 + rename_2 - value_44, kept_value_3_all, anchor_point_W1.mT, 1),
-        value_37.mT,
+    combined_17 = blocks.add_product(
+        blocks.add_product(value_35 + rename_2 - value_36, kept_value_3_all, anchor_point_W1.mT, 1),
+        value_29.mT,
         q,
         -1,
     )
-    del anchor_point_W1, kept_value_3_all, rename_2, value_37, value_43, value_44
-    d_momentum_weights = (kept_value_2_all * value_6).sum(-1) + (product_20 * k).sum(-1)
-    del kept_value_2_all, product_20, value_6
+    del anchor_point_W1, kept_value_3_all, rename_2, value_29, value_35, value_36
+    d_momentum_weights = (kept_value_2_all * value_4).sum(-1) + (product_20 * k).sum(-1)
+    del kept_value_2_all, product_20, value_4
     running_4 = blocks.cumsum(d_momentum_weights * lr * until_end_2, -1, False, True)
-    value_45 = value_38[..., None, :] * value_14[..., :, None]
-    value_46 = blocks.add_product(value_45, value_7.mT, combined_13, 1) * saved_5
-    del combined_13, value_45, value_7
-    banded_3 = value_46 * blocks.band(row, row, 1, None, like)
-    del value_46
+    value_37 = value_30[..., None, :] * value_11[..., :, None]
+    value_38 = blocks.add_product(value_37, value_5.mT, combined_15, 1) * saved_4
+    del combined_15, value_37, value_5
+    banded_3 = value_38 * blocks.band(row, row, 1, None, like)
+    del value_38
     banded_4 = blocks.cumsum(banded_3, -1, False, True) * blocks.band(row, row, 0, None, like)
     del banded_3
-    combined_16 = running_4 + banded_4.sum(-2)
+    combined_18 = running_4 + banded_4.sum(-2)
     del banded_4
-    value_47 = d_momentum_weights * until_end_2
-    total_5 = (product_16 * value_18).sum(-2)
-    del product_16, value_18
-    total_6 = (product_2 * value_20).sum(-2)
-    del product_2, value_20
-    combined_17 = value_47 + d_last_weights * product_3 - total_6 - total_5
-    value_48 = -d_errors_2
+    value_39 = d_momentum_weights * until_end_2
+    total_3 = (product_16 * value_15).sum(-2)
+    del product_16, value_15
+    total_4 = (product_2 * value_17).sum(-2)
+    del product_2, value_17
+    combined_19 = value_39 + d_last_weights * product_3 - total_4 - total_3
+    value_40 = -d_errors_2
     del d_errors_2
-    total_7 = (d_momentum_W2_next_blocks * momentum_W2).sum(-2).sum(-1)
-    d_momentum_kept = total_7 + (d_momentum_W1_next_blocks * momentum_W1).sum(-2).sum(-1)
-    value_49 = d_momentum_kept * momentum_kept
+    total_5 = (d_momentum_W2_next_blocks * momentum_W2).sum(-2).sum(-1)
+    d_momentum_kept = total_5 + (d_momentum_W1_next_blocks * momentum_W1).sum(-2).sum(-1)
+    value_41 = d_momentum_kept * momentum_kept
     del momentum_kept
     return {
-        "part_0": combined_10,
+        "part_0": combined_14,
         "part_1": running,
-        "part_2": combined_14,
+        "part_2": combined_16,
         "part_3": running_3,
-        "part_4": combined_15,
-        "part_5": combined_16,
-        "part_6": combined_17,
-        "part_7": value_48,
-        "part_8": value_49,
+        "part_4": combined_17,
+        "part_5": combined_18,
+        "part_6": combined_19,
+        "part_7": value_40,
+        "part_8": value_41,
         "sum_0": sum_0,
         "sum_1": sum_1,
         "sum_2": sum_2,

@@ -179,8 +179,8 @@ def forward(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product = tl.dot(q.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-        value_2 = 1.0 - read_decay
+        combined = memory_W1 - origin_W1
+        product = tl.dot(q.to(DOT), combined.to(DOT), input_precision=PRECISION)
         product_2 = tl.dot(q.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
         k = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
@@ -208,10 +208,10 @@ def forward(
         # M*: the memory at the last border
         anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
         product_3 = tl.dot(k.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-        value_3 = gelu(product_3)
+        value_2 = gelu(product_3)
         # M*: the memory at the last border
         anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
-        product_4 = tl.dot(value_3.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        product_4 = tl.dot(value_2.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
         # pred = f(M*, phi(k))
         predictions = product_4 + k
         v = tl.load(
@@ -225,18 +225,17 @@ def forward(
         # the error that reaches the output of W1
         errors_W1 = product_5 * tl.where(is_hidden_1[None, :], gelu_slope(product_3), 0.0)
         product_6 = tl.dot(attention_W1.to(DOT), errors_W1.to(DOT), input_precision=PRECISION)
-        combined = read_decay[:, None] * product + value_2[:, None] * product_2 - product_6
-        value_4 = gelu(combined)
-        product_7 = tl.dot(value_4.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-        product_8 = tl.dot(value_4.to(DOT), origin_W2.to(DOT), input_precision=PRECISION)
+        value_3 = gelu(read_decay[:, None] * product + product_2 - product_6)
+        combined_2 = memory_W2 - origin_W2
+        product_7 = tl.dot(value_3.to(DOT), combined_2.to(DOT), input_precision=PRECISION)
+        product_8 = tl.dot(value_3.to(DOT), origin_W2.to(DOT), input_precision=PRECISION)
         # Q X^T
-        scores_W2 = tl.dot(value_4.to(DOT), tl.trans(value_3.to(DOT)), input_precision=PRECISION)
+        scores_W2 = tl.dot(value_3.to(DOT), tl.trans(value_2.to(DOT)), input_precision=PRECISION)
         # (Q X^T) * P
         attention_W2 = scores_W2 * weights
         product_9 = tl.dot(attention_W2.to(DOT), errors.to(DOT), input_precision=PRECISION)
-        combined_2 = read_decay[:, None] * product_7 + value_2[:, None] * product_8 - product_9
         # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-        reads = combined_2 + q
+        reads = read_decay[:, None] * product_7 + product_8 - product_9 + q
         y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
         tl.store(
             y_block + row[:, None] * y_row + value[None, :],
@@ -271,7 +270,6 @@ def forward(
                 float("-inf"),
             )
         )
-        value_5 = 1.0 - kept
         until_end = tl.exp(
             tl.where(
                 tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
@@ -289,14 +287,14 @@ def forward(
             input_precision=PRECISION,
         )
         # M at the end
-        memory_W1_next = kept * memory_W1 + value_5 * origin_W1 - product_10
+        memory_W1_next = kept * combined + origin_W1 - product_10
         product_11 = tl.dot(
-            tl.trans((last_weights[:, None] * value_3).to(DOT)),
+            tl.trans((last_weights[:, None] * value_2).to(DOT)),
             errors.to(DOT),
             input_precision=PRECISION,
         )
         # M at the end
-        memory_W2_next = kept * memory_W2 + value_5 * origin_W2 - product_11
+        memory_W2_next = kept * combined_2 + origin_W2 - product_11
         memory_W1 = memory_W1_next
         memory_W2 = memory_W2_next
     if STORE_FINAL:
@@ -508,8 +506,8 @@ def backward(
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        product = tl.dot(q.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-        value_2 = 1.0 - read_decay
+        combined = memory_W1 - origin_W1
+        product = tl.dot(q.to(DOT), combined.to(DOT), input_precision=PRECISION)
         product_2 = tl.dot(q.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
         k = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
@@ -537,7 +535,7 @@ def backward(
         # M*: the memory at the last border
         anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
         product_3 = tl.dot(k.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-        value_3 = gelu(product_3)
+        value_2 = gelu(product_3)
         memory_W2 = tl.load(
             memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
@@ -545,7 +543,7 @@ def backward(
         )
         # M*: the memory at the last border
         anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
-        product_4 = tl.dot(value_3.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        product_4 = tl.dot(value_2.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
         # pred = f(M*, phi(k))
         predictions = product_4 + k
         v = tl.load(
@@ -556,32 +554,30 @@ def backward(
         # E = dl/dpred at the block's M*
         errors = predictions - v
         product_5 = tl.dot(errors.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
-        value_4 = tl.where(is_hidden_1[None, :], gelu_slope(product_3), 0.0)
+        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(product_3), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = product_5 * value_4
+        errors_W1 = product_5 * value_3
         product_6 = tl.dot(attention_W1.to(DOT), errors_W1.to(DOT), input_precision=PRECISION)
-        combined = read_decay[:, None] * product + value_2[:, None] * product_2 - product_6
-        value_5 = gelu(combined)
-        product_7 = tl.dot(value_5.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-        value_6 = d_reads * value_2[:, None]
-        product_8 = tl.dot(value_6.to(DOT), tl.trans(origin_W2.to(DOT)), input_precision=PRECISION)
-        value_7 = d_reads * read_decay[:, None]
-        product_9 = tl.dot(value_7.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
+        combined_2 = read_decay[:, None] * product + product_2 - product_6
+        value_4 = gelu(combined_2)
+        combined_3 = memory_W2 - origin_W2
+        product_7 = tl.dot(value_4.to(DOT), combined_3.to(DOT), input_precision=PRECISION)
+        product_8 = tl.dot(d_reads.to(DOT), tl.trans(origin_W2.to(DOT)), input_precision=PRECISION)
+        value_5 = d_reads * read_decay[:, None]
+        product_9 = tl.dot(value_5.to(DOT), tl.trans(combined_3.to(DOT)), input_precision=PRECISION)
         product_10 = tl.dot(d_reads.to(DOT), tl.trans(errors.to(DOT)), input_precision=PRECISION)
-        value_8 = product_10 * weights
-        product_11 = tl.dot(value_8.to(DOT), value_3.to(DOT), input_precision=PRECISION)
-        value_9 = (product_8 + product_9 - product_11) * tl.where(
+        value_6 = product_10 * weights
+        product_11 = tl.dot(value_6.to(DOT), value_2.to(DOT), input_precision=PRECISION)
+        value_7 = (product_8 + product_9 - product_11) * tl.where(
             is_hidden_1[None, :],
-            gelu_slope(combined),
+            gelu_slope(combined_2),
             0.0,
         )
-        product_12 = tl.dot(value_5.to(DOT), origin_W2.to(DOT), input_precision=PRECISION)
-        combined_2 = tl.sum(d_reads * product_12, 1) + tl.sum(value_9 * product_2, 1)
-        d_read_decay = tl.sum(d_reads * product_7, 1) + tl.sum(value_9 * product, 1) - combined_2
-        product_13 = tl.dot(errors.to(DOT), tl.trans(d_memory_W2_next.to(DOT)), input_precision=PRECISION)
-        product_14 = tl.dot(errors_W1.to(DOT), tl.trans(d_memory_W1_next.to(DOT)), input_precision=PRECISION)
-        d_last_weights = tl.sum(-(product_13 * value_3), 1) + tl.sum(-(product_14 * k), 1)
-        value_10 = d_last_weights * live_2
+        d_read_decay = tl.sum(d_reads * product_7, 1) + tl.sum(value_7 * product, 1)
+        product_12 = tl.dot(errors.to(DOT), tl.trans(d_memory_W2_next.to(DOT)), input_precision=PRECISION)
+        product_13 = tl.dot(errors_W1.to(DOT), tl.trans(d_memory_W1_next.to(DOT)), input_precision=PRECISION)
+        d_last_weights = tl.sum(-(product_12 * value_2), 1) + tl.sum(-(product_13 * k), 1)
+        value_8 = d_last_weights * live_2
         until_end = tl.exp(
             tl.where(
                 tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
@@ -591,23 +587,18 @@ def backward(
                 float("-inf"),
             )
         )
-        running = tl.sum(tl.where(row[:, None] > row[None, :], (value_10 * lr * until_end)[None, :], 0.0), 1)
+        running = tl.sum(tl.where(row[:, None] > row[None, :], (value_8 * lr * until_end)[None, :], 0.0), 1)
         # Q X^T
-        scores_W2 = tl.dot(value_5.to(DOT), tl.trans(value_3.to(DOT)), input_precision=PRECISION)
-        product_15 = tl.dot(value_9.to(DOT), tl.trans(errors_W1.to(DOT)), input_precision=PRECISION)
-        d_weights = -(product_10 * scores_W2) - product_15 * scores_W1
-        value_11 = d_weights * live_2[None, :]
-        banded = tl.where(row[:, None] - row[None, :] >= 1, value_11 * lr[None, :] * decay, 0.0)
+        scores_W2 = tl.dot(value_4.to(DOT), tl.trans(value_2.to(DOT)), input_precision=PRECISION)
+        product_14 = tl.dot(value_7.to(DOT), tl.trans(errors_W1.to(DOT)), input_precision=PRECISION)
+        d_weights = -(product_10 * scores_W2) - product_14 * scores_W1
+        value_9 = d_weights * live_2[None, :]
+        banded = tl.where(row[:, None] - row[None, :] >= 1, value_9 * lr[None, :] * decay, 0.0)
         banded_2 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded, 1) - banded, 0.0)
-        combined_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (running + tl.sum(banded_2, 0))
-        combined_4 = tl.sum(tl.sum(d_memory_W2_next * origin_W2, 0), 0) + tl.sum(
-            tl.sum(d_memory_W1_next * origin_W1, 0),
+        combined_4 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (running + tl.sum(banded_2, 0))
+        d_kept = tl.sum(tl.sum(d_memory_W2_next * combined_3, 0), 0) + tl.sum(
+            tl.sum(d_memory_W1_next * combined, 0),
             0,
-        )
-        d_kept = (
-            tl.sum(tl.sum(d_memory_W2_next * memory_W2, 0), 0)
-            + tl.sum(tl.sum(d_memory_W1_next * memory_W1, 0), 0)
-            - combined_4
         )
         # a_C: decay of the memory over the block
         kept = tl.exp(
@@ -620,51 +611,50 @@ def backward(
         d_log_alpha_block = (
             d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
         )
-        tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_3 + d_kept * kept, mask=live)
-        value_12 = value_9 * value_2[:, None]
-        product_16 = tl.dot(value_12.to(DOT), tl.trans(origin_W1.to(DOT)), input_precision=PRECISION)
-        value_13 = value_9 * read_decay[:, None]
-        product_17 = tl.dot(value_13.to(DOT), tl.trans(memory_W1.to(DOT)), input_precision=PRECISION)
-        value_14 = product_15 * weights
-        product_18 = tl.dot(value_14.to(DOT), k.to(DOT), input_precision=PRECISION)
+        tl.store(d_log_alpha_block + row * d_log_alpha_row, combined_4 + d_kept * kept, mask=live)
+        product_15 = tl.dot(value_7.to(DOT), tl.trans(origin_W1.to(DOT)), input_precision=PRECISION)
+        value_10 = value_7 * read_decay[:, None]
+        product_16 = tl.dot(value_10.to(DOT), tl.trans(combined.to(DOT)), input_precision=PRECISION)
+        value_11 = product_14 * weights
+        product_17 = tl.dot(value_11.to(DOT), k.to(DOT), input_precision=PRECISION)
         d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
         tl.store(
             d_q_block + row[:, None] * d_q_row + feature[None, :],
-            d_reads + product_16 + product_17 - product_18,
+            d_reads + product_15 + product_16 - product_17,
             mask=live[:, None] & is_feature[None, :],
         )
         # p_C: last row of P
         last_weights = until_end * lr * live_2
-        product_19 = tl.dot(
+        product_18 = tl.dot(
             (last_weights[:, None] * k).to(DOT),
             d_memory_W1_next.to(DOT),
             input_precision=PRECISION,
         )
-        product_20 = tl.dot(tl.trans(attention_W1.to(DOT)), value_9.to(DOT), input_precision=PRECISION)
-        d_errors_W1 = -product_19 - product_20
-        value_15 = d_errors_W1 * value_4
-        product_21 = tl.dot(value_15.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-        product_22 = tl.dot(
-            (last_weights[:, None] * value_3).to(DOT),
+        product_19 = tl.dot(tl.trans(attention_W1.to(DOT)), value_7.to(DOT), input_precision=PRECISION)
+        d_errors_W1 = -product_18 - product_19
+        value_12 = d_errors_W1 * value_3
+        product_20 = tl.dot(value_12.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        product_21 = tl.dot(
+            (last_weights[:, None] * value_2).to(DOT),
             d_memory_W2_next.to(DOT),
             input_precision=PRECISION,
         )
         # (Q X^T) * P
         attention_W2 = scores_W2 * weights
-        product_23 = tl.dot(tl.trans(attention_W2.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
-        d_errors = product_21 - product_22 - product_23
-        value_16 = tl.where(
+        product_22 = tl.dot(tl.trans(attention_W2.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        d_errors = product_20 - product_21 - product_22
+        value_13 = tl.where(
             is_hidden_1[None, :],
             0.3989422804014327 * (2.0 - product_3 * product_3) * tl.exp(-0.5 * (product_3 * product_3)),
             0.0,
         )
-        product_24 = tl.dot(d_errors.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
-        product_25 = tl.dot(tl.trans(value_8.to(DOT)), value_5.to(DOT), input_precision=PRECISION)
-        combined_5 = product_24 - product_13 * last_weights[:, None] - product_25
-        combined_6 = d_errors_W1 * product_5 * value_16 + combined_5 * value_4
-        product_26 = tl.dot(combined_6.to(DOT), tl.trans(anchor_point_W1.to(DOT)), input_precision=PRECISION)
-        product_27 = tl.dot(tl.trans(value_14.to(DOT)), q.to(DOT), input_precision=PRECISION)
-        combined_7 = d_errors + product_26 - product_14 * last_weights[:, None] - product_27
+        product_23 = tl.dot(d_errors.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
+        product_24 = tl.dot(tl.trans(value_6.to(DOT)), value_4.to(DOT), input_precision=PRECISION)
+        combined_5 = product_23 - product_12 * last_weights[:, None] - product_24
+        combined_6 = d_errors_W1 * product_5 * value_13 + combined_5 * value_3
+        product_25 = tl.dot(combined_6.to(DOT), tl.trans(anchor_point_W1.to(DOT)), input_precision=PRECISION)
+        product_26 = tl.dot(tl.trans(value_11.to(DOT)), q.to(DOT), input_precision=PRECISION)
+        combined_7 = d_errors + product_25 - product_13 * last_weights[:, None] - product_26
         d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
             d_k_block + row[:, None] * d_k_row + feature[None, :],
@@ -672,16 +662,17 @@ def backward(
             mask=live[:, None] & is_feature[None, :],
         )
         d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
-        tl.store(d_lr_block + row * d_lr_row, value_10 * until_end + tl.sum(value_11 * decay, 0), mask=live)
+        tl.store(d_lr_block + row * d_lr_row, value_8 * until_end + tl.sum(value_9 * decay, 0), mask=live)
         d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
         tl.store(
             d_v_block + row[:, None] * d_v_row + value[None, :],
             -d_errors,
             mask=live[:, None] & is_value[None, :],
         )
-        value_17 = 1.0 - kept
-        product_28 = tl.dot(tl.trans(q.to(DOT)), value_12.to(DOT), input_precision=PRECISION)
-        d_origin_W1 += d_memory_W1_next * value_17 + product_28
+        product_27 = tl.dot(tl.trans(q.to(DOT)), value_7.to(DOT), input_precision=PRECISION)
+        product_28 = tl.dot(tl.trans(q.to(DOT)), value_10.to(DOT), input_precision=PRECISION)
+        combined_8 = d_memory_W1_next * kept + product_28
+        d_origin_W1 += d_memory_W1_next + product_27 - combined_8
         d_anchor_W1 = tl.zeros([BLOCK_K, BLOCK_D1], dtype=tl.float32)
         if GRAD_FINAL:
             if block == open_block:
@@ -713,8 +704,8 @@ def backward(
                     mask=is_hidden_1[:, None] & is_value[None, :],
                     other=0.0,
                 )
-        product_30 = tl.dot(tl.trans(value_15.to(DOT)), errors.to(DOT), input_precision=PRECISION)
-        product_31 = tl.dot(tl.trans(value_3.to(DOT)), d_errors.to(DOT), input_precision=PRECISION)
+        product_30 = tl.dot(tl.trans(value_12.to(DOT)), errors.to(DOT), input_precision=PRECISION)
+        product_31 = tl.dot(tl.trans(value_2.to(DOT)), d_errors.to(DOT), input_precision=PRECISION)
         d_anchor_point_W2 = d_anchor_W2 + product_30 + product_31
         if RESUME:
             if block == 0:
@@ -723,14 +714,14 @@ def backward(
                     d_anchor_point_W2,
                     mask=is_hidden_1[:, None] & is_value[None, :],
                 )
-        product_32 = tl.dot(tl.trans(value_5.to(DOT)), value_6.to(DOT), input_precision=PRECISION)
-        d_origin_W2 += d_memory_W2_next * value_17 + product_32
+        product_32 = tl.dot(tl.trans(value_4.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        product_33 = tl.dot(tl.trans(value_4.to(DOT)), value_5.to(DOT), input_precision=PRECISION)
+        combined_9 = d_memory_W2_next * kept + product_33
+        d_origin_W2 += d_memory_W2_next + product_32 - combined_9
         at_border = tl.where(block == 0, 0.0, d_anchor_point_W1) if RESUME else d_anchor_point_W1
-        product_33 = tl.dot(tl.trans(q.to(DOT)), value_13.to(DOT), input_precision=PRECISION)
-        product_34 = tl.dot(tl.trans(value_5.to(DOT)), value_7.to(DOT), input_precision=PRECISION)
         at_border_2 = tl.where(block == 0, 0.0, d_anchor_point_W2) if RESUME else d_anchor_point_W2
-        d_memory_W1_next = d_memory_W1_next * kept + at_border + product_33
-        d_memory_W2_next = d_memory_W2_next * kept + product_34 + at_border_2
+        d_memory_W1_next = at_border + combined_8
+        d_memory_W2_next = combined_9 + at_border_2
     if GRAD_INITIAL:
         tl.store(
             d_memory_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],

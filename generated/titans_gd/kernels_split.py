@@ -35,8 +35,6 @@ def gates(
     gate_kept_pointer,
     gate_last_weights_pointer,
     gate_read_decay_pointer,
-    gate_value_1_pointer,
-    gate_value_4_pointer,
     gate_weights_pointer,
     length_pointer,
     log_alpha_pointer,
@@ -81,7 +79,6 @@ def gates(
         tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
     )
     tl.store(gate_read_decay_pointer + slot * ROWS + row, read_decay, mask=row < ROWS)
-    tl.store(gate_value_1_pointer + slot * ROWS + row, 1.0 - read_decay, mask=row < ROWS)
     decay = tl.exp(
         tl.where(
             (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
@@ -109,7 +106,6 @@ def gates(
         )
     )
     tl.store(gate_kept_pointer + slot, kept)
-    tl.store(gate_value_4_pointer + slot, 1.0 - kept)
     until_end = tl.exp(
         tl.where(
             tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
@@ -132,7 +128,6 @@ def state(
     anchor_W2_pointer,
     gate_kept_pointer,
     gate_last_weights_pointer,
-    gate_value_4_pointer,
     k_pointer,
     length_pointer,
     memory_W1_blocks_pointer,
@@ -292,7 +287,6 @@ def state(
                     )
         # a_C: decay of the memory over the block
         kept = tl.load(gate_kept_pointer + slot)
-        value_4 = tl.load(gate_value_4_pointer + slot)
         # p_C: last row of P
         last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
         v = tl.load(
@@ -352,7 +346,7 @@ def state(
                 input_precision=PRECISION,
             )
             # M at the end
-            memory_W1_next = kept * memory_W1_3 + value_4 * origin_W1 - product_4
+            memory_W1_next = kept * (memory_W1_3 - origin_W1) + origin_W1 - product_4
             if block + 1 < blocks:
                 tl.store(
                     memory_W1_blocks_pointer
@@ -418,7 +412,7 @@ def state(
                 input_precision=PRECISION,
             )
             # M at the end
-            memory_W2_next = kept * memory_W2_4 + value_4 * origin_W2 - product_6
+            memory_W2_next = kept * (memory_W2_4 - origin_W2) + origin_W2 - product_6
             if block + 1 < blocks:
                 tl.store(
                     memory_W2_blocks_pointer + (slot + 1) * (D1 * V) + hidden_1[:, None] * V + value[None, :],
@@ -456,9 +450,9 @@ def sources(
     memory_W1_blocks_pointer,
     memory_W2_blocks_pointer,
     position_pointer,
-    rows_predictions_3_pointer,
-    rows_value_2_pointer,
-    rows_value_4_pointer,
+    rows_predictions_2_pointer,
+    rows_value_1_pointer,
+    rows_value_3_pointer,
     v_pointer,
     k_head,
     k_row,
@@ -480,7 +474,7 @@ def sources(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_2, rows_predictions_3, rows_value_4."""
+    """Rows of one block that later kernels read: rows_value_1, rows_predictions_2, rows_value_3."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -546,12 +540,12 @@ def sources(
         anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
         predictions += tl.dot(gelu(product).to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
         tl.store(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             product,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
     tl.store(
-        rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_predictions_2_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         predictions,
         mask=(row < ROWS)[:, None] & is_value[None, :],
     )
@@ -583,7 +577,7 @@ def sources(
         anchor_point_W2_2 = tl.where(block == 0, anchor_W2_2, memory_W2_2) if RESUME else memory_W2_2
         product_2 = tl.dot(errors.to(DOT), tl.trans(anchor_point_W2_2.to(DOT)), input_precision=PRECISION)
         tl.store(
-            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             product_2,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
@@ -592,7 +586,6 @@ def sources(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def reads(
     gate_read_decay_pointer,
-    gate_value_1_pointer,
     gate_weights_pointer,
     k_pointer,
     length_pointer,
@@ -602,9 +595,8 @@ def reads(
     q_pointer,
     rows_value_0_pointer,
     rows_value_1_pointer,
-    rows_value_2_pointer,
+    rows_value_3_pointer,
     rows_value_4_pointer,
-    rows_value_5_pointer,
     k_head,
     k_row,
     q_head,
@@ -625,7 +617,7 @@ def reads(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_0, rows_value_1, rows_value_5."""
+    """Rows of one block that later kernels read: rows_value_0, rows_value_4."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -651,7 +643,6 @@ def reads(
     ).to(tl.float32)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    value_1 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -675,41 +666,35 @@ def reads(
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        product = tl.dot(q.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-        tl.store(
-            rows_value_0_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            product,
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-        )
         origin_W1 = tl.load(
             origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
+        product = tl.dot(q.to(DOT), (memory_W1 - origin_W1).to(DOT), input_precision=PRECISION)
+        tl.store(
+            rows_value_0_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            product,
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+        )
         product_2 = tl.dot(q.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
-        tl.store(
+        rows_value_3 = tl.load(
+            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        rows_value_1 = tl.load(
             rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            product_2,
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-        )
-        rows_value_4 = tl.load(
-            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_2 = tl.load(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_1), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_4 * value_2
+        errors_W1 = rows_value_3 * value_2
         product_3 = tl.dot(attention_W1.to(DOT), errors_W1.to(DOT), input_precision=PRECISION)
-        combined = read_decay[:, None] * product + value_1[:, None] * product_2 - product_3
         tl.store(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            combined,
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            read_decay[:, None] * product + product_2 - product_3,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
 
@@ -717,16 +702,15 @@ def reads(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output(
     gate_read_decay_pointer,
-    gate_value_1_pointer,
     gate_weights_pointer,
     length_pointer,
     memory_W2_blocks_pointer,
     origin_W2_pointer,
     position_pointer,
     q_pointer,
-    rows_predictions_3_pointer,
-    rows_value_2_pointer,
-    rows_value_5_pointer,
+    rows_predictions_2_pointer,
+    rows_value_1_pointer,
+    rows_value_4_pointer,
     v_pointer,
     y_pointer,
     q_head,
@@ -779,33 +763,32 @@ def output(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_5 = tl.load(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = gelu(rows_value_5)
+        value_2 = gelu(rows_value_4)
         memory_W2 = tl.load(
             memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        product += tl.dot(value_2.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
         origin_W2 = tl.load(
             origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
+        product += tl.dot(value_2.to(DOT), (memory_W2 - origin_W2).to(DOT), input_precision=PRECISION)
         product_2 += tl.dot(value_2.to(DOT), origin_W2.to(DOT), input_precision=PRECISION)
-        rows_value_2 = tl.load(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_1 = tl.load(
+            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        scores_W2 += tl.dot(value_2.to(DOT), tl.trans(gelu(rows_value_2).to(DOT)), input_precision=PRECISION)
+        scores_W2 += tl.dot(value_2.to(DOT), tl.trans(gelu(rows_value_1).to(DOT)), input_precision=PRECISION)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    value_1 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # P: source weights by read
     weights = tl.load(
         gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
@@ -816,7 +799,7 @@ def output(
     attention_W2 = scores_W2 * weights
     # pred = f(M*, phi(k))
     predictions = tl.load(
-        rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_predictions_2_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -828,14 +811,13 @@ def output(
     # E = dl/dpred at the block's M*
     errors = predictions - v
     product_3 = tl.dot(attention_W2.to(DOT), errors.to(DOT), input_precision=PRECISION)
-    combined = read_decay[:, None] * product + value_1[:, None] * product_2 - product_3
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = combined + q
+    reads = read_decay[:, None] * product + product_2 - product_3 + q
     y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
     tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
 
@@ -844,15 +826,14 @@ def output(
 def read_gradients_1_r_D1(
     d_y_pointer,
     gate_read_decay_pointer,
-    gate_value_1_pointer,
     gate_weights_pointer,
     length_pointer,
     memory_W2_blocks_pointer,
     origin_W2_pointer,
     position_pointer,
-    rows_predictions_3_pointer,
-    rows_value_2_pointer,
-    rows_value_6_pointer,
+    rows_predictions_2_pointer,
+    rows_value_1_pointer,
+    rows_value_5_pointer,
     v_pointer,
     d_y_head,
     d_y_row,
@@ -872,7 +853,7 @@ def read_gradients_1_r_D1(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_6."""
+    """Rows of one block that later kernels read: rows_value_5."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -896,12 +877,11 @@ def read_gradients_1_r_D1(
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
-    value_1 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # pred = f(M*, phi(k))
     predictions = tl.load(
-        rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_predictions_2_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -933,17 +913,20 @@ def read_gradients_1_r_D1(
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_3 = tl.dot(d_reads.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-        rows_value_2 = tl.load(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        product_3 = tl.dot(
+            d_reads.to(DOT),
+            tl.trans((memory_W2 - origin_W2).to(DOT)),
+            input_precision=PRECISION,
+        )
+        rows_value_1 = tl.load(
+            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        product_4 = tl.dot((product * weights).to(DOT), gelu(rows_value_2).to(DOT), input_precision=PRECISION)
-        combined = product_2 * value_1[:, None] + product_3 * read_decay[:, None] - product_4
+        product_4 = tl.dot((product * weights).to(DOT), gelu(rows_value_1).to(DOT), input_precision=PRECISION)
         tl.store(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            combined,
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            product_2 + product_3 * read_decay[:, None] - product_4,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
 
@@ -954,9 +937,9 @@ def read_gradients_1_s_D1(
     gate_weights_pointer,
     length_pointer,
     position_pointer,
-    rows_predictions_3_pointer,
-    rows_value_12_pointer,
-    rows_value_5_pointer,
+    rows_predictions_2_pointer,
+    rows_value_11_pointer,
+    rows_value_4_pointer,
     v_pointer,
     d_y_head,
     d_y_row,
@@ -976,7 +959,7 @@ def read_gradients_1_s_D1(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_12."""
+    """Rows of one block that later kernels read: rows_value_11."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1002,7 +985,7 @@ def read_gradients_1_s_D1(
     ).to(tl.float32)
     # pred = f(M*, phi(k))
     predictions = tl.load(
-        rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_predictions_2_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -1023,18 +1006,18 @@ def read_gradients_1_s_D1(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_5 = tl.load(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
         product_2 = tl.dot(
             tl.trans((product * weights).to(DOT)),
-            gelu(rows_value_5).to(DOT),
+            gelu(rows_value_4).to(DOT),
             input_precision=PRECISION,
         )
         tl.store(
-            rows_value_12_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            rows_value_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             product_2,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
@@ -1046,9 +1029,9 @@ def read_gradients_1_s_V(
     gate_weights_pointer,
     length_pointer,
     position_pointer,
-    rows_value_2_pointer,
-    rows_value_5_pointer,
-    rows_value_9_pointer,
+    rows_value_1_pointer,
+    rows_value_4_pointer,
+    rows_value_8_pointer,
     d_y_head,
     d_y_row,
     tokens,
@@ -1065,7 +1048,7 @@ def read_gradients_1_s_V(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_9."""
+    """Rows of one block that later kernels read: rows_value_8."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1088,19 +1071,19 @@ def read_gradients_1_s_V(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_5 = tl.load(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_2 = tl.load(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_1 = tl.load(
+            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
         scores_W2 += tl.dot(
-            gelu(rows_value_5).to(DOT),
-            tl.trans(gelu(rows_value_2).to(DOT)),
+            gelu(rows_value_4).to(DOT),
+            tl.trans(gelu(rows_value_1).to(DOT)),
             input_precision=PRECISION,
         )
     d_reads = tl.load(
@@ -1118,7 +1101,7 @@ def read_gradients_1_s_V(
     attention_W2 = scores_W2 * weights
     product = tl.dot(tl.trans(attention_W2.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
     tl.store(
-        rows_value_9_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_value_8_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         product,
         mask=(row < ROWS)[:, None] & is_value[None, :],
     )
@@ -1131,9 +1114,9 @@ def read_gradients_2_s_D1(
     length_pointer,
     position_pointer,
     q_pointer,
+    rows_value_4_pointer,
     rows_value_5_pointer,
     rows_value_6_pointer,
-    rows_value_7_pointer,
     k_head,
     k_row,
     q_head,
@@ -1154,7 +1137,7 @@ def read_gradients_2_s_D1(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Rows of one block that later kernels read: rows_value_7."""
+    """Rows of one block that later kernels read: rows_value_6."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1196,24 +1179,24 @@ def read_gradients_2_s_D1(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
         rows_value_5 = tl.load(
             rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_4), 0.0)
         product = tl.dot(
             tl.trans(attention_W1.to(DOT)),
-            (rows_value_6 * value_2).to(DOT),
+            (rows_value_5 * value_2).to(DOT),
             input_precision=PRECISION,
         )
         tl.store(
-            rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             product,
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
         )
@@ -1236,26 +1219,24 @@ def state_gradient(
     gate_kept_pointer,
     gate_last_weights_pointer,
     gate_read_decay_pointer,
-    gate_value_1_pointer,
-    gate_value_4_pointer,
     k_pointer,
     length_pointer,
     memory_W2_blocks_pointer,
     position_pointer,
     q_pointer,
-    rows_d_errors_10_pointer,
-    rows_d_errors_W1_8_pointer,
-    rows_predictions_3_pointer,
+    rows_d_errors_9_pointer,
+    rows_d_errors_W1_7_pointer,
+    rows_predictions_2_pointer,
+    rows_value_10_pointer,
     rows_value_11_pointer,
     rows_value_12_pointer,
     rows_value_13_pointer,
-    rows_value_14_pointer,
-    rows_value_2_pointer,
+    rows_value_1_pointer,
+    rows_value_3_pointer,
     rows_value_4_pointer,
     rows_value_5_pointer,
     rows_value_6_pointer,
-    rows_value_7_pointer,
-    rows_value_9_pointer,
+    rows_value_8_pointer,
     v_pointer,
     d_y_head,
     d_y_row,
@@ -1331,20 +1312,20 @@ def state_gradient(
                     other=0.0,
                 )
                 product = tl.dot(k.to(DOT), d_memory_W1_next.to(DOT), input_precision=PRECISION)
-                rows_value_7 = tl.load(
-                    rows_value_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_6 = tl.load(
+                    rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 tl.store(
-                    rows_d_errors_W1_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-                    -(product * last_weights[:, None]) - rows_value_7,
+                    rows_d_errors_W1_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    -(product * last_weights[:, None]) - rows_value_6,
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                 )
         if part == 1:
             # pred = f(M*, phi(k))
             predictions = tl.load(
-                rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_predictions_2_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -1372,7 +1353,7 @@ def state_gradient(
                     input_precision=PRECISION,
                 )
                 tl.store(
-                    rows_value_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_value_10_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     product_2,
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                 )
@@ -1388,16 +1369,16 @@ def state_gradient(
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
                 d_errors_W1 = tl.load(
-                    rows_d_errors_W1_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_d_errors_W1_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_2 = tl.load(
-                    rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_1 = tl.load(
+                    rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
+                value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_1), 0.0)
                 anchor_W2 = (
                     tl.load(
                         anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
@@ -1428,23 +1409,23 @@ def state_gradient(
                     other=0.0,
                 )
                 combined += tl.dot(
-                    (last_weights_2[:, None] * gelu(rows_value_2)).to(DOT),
+                    (last_weights_2[:, None] * gelu(rows_value_1)).to(DOT),
                     (-d_memory_W2_next_2).to(DOT),
                     input_precision=PRECISION,
                 )
-            rows_value_9 = tl.load(
-                rows_value_9_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            rows_value_8 = tl.load(
+                rows_value_8_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
             tl.store(
-                rows_d_errors_10_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-                combined - rows_value_9,
+                rows_d_errors_9_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                combined - rows_value_8,
                 mask=(row < ROWS)[:, None] & is_value[None, :],
             )
         if part == 3:
             d_errors = tl.load(
-                rows_d_errors_10_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_d_errors_9_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -1478,19 +1459,19 @@ def state_gradient(
                     tl.trans(anchor_point_W2_2.to(DOT)),
                     input_precision=PRECISION,
                 )
+                rows_value_10 = tl.load(
+                    rows_value_10_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+                    other=0.0,
+                )
                 rows_value_11 = tl.load(
                     rows_value_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_12 = tl.load(
-                    rows_value_12_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-                    mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-                    other=0.0,
-                )
-                combined_2 = product_3 - rows_value_11 * last_weights_3[:, None] - rows_value_12
+                combined_2 = product_3 - rows_value_10 * last_weights_3[:, None] - rows_value_11
                 tl.store(
-                    rows_value_13_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_value_12_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     combined_2,
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                 )
@@ -1499,47 +1480,47 @@ def state_gradient(
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
                 d_errors_W1_2 = tl.load(
-                    rows_d_errors_W1_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_d_errors_W1_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_4 = tl.load(
-                    rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_3 = tl.load(
+                    rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_2_2 = tl.load(
-                    rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_1_2 = tl.load(
+                    rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 value_3 = tl.where(
                     is_hidden_1[None, :],
                     0.3989422804014327
-                    * (2.0 - rows_value_2_2 * rows_value_2_2)
-                    * tl.exp(-0.5 * (rows_value_2_2 * rows_value_2_2)),
+                    * (2.0 - rows_value_1_2 * rows_value_1_2)
+                    * tl.exp(-0.5 * (rows_value_1_2 * rows_value_1_2)),
                     0.0,
                 )
-                rows_value_13 = tl.load(
-                    rows_value_13_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_12 = tl.load(
+                    rows_value_12_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_4 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2_2), 0.0)
-                combined_3 = d_errors_W1_2 * rows_value_4 * value_3 + rows_value_13 * value_4
+                value_4 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_1_2), 0.0)
+                combined_3 = d_errors_W1_2 * rows_value_3 * value_3 + rows_value_12 * value_4
                 tl.store(
-                    rows_value_14_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_value_13_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     combined_3,
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                 )
         if part == 5:
-            # a_C: decay of the memory over the block
-            kept = tl.load(gate_kept_pointer + slot)
             k_2 = tl.load(
                 k_block + row[:, None] * k_row + feature[None, :],
                 mask=live[:, None] & is_feature[None, :],
                 other=0.0,
             ).to(tl.float32)
+            # a_C: decay of the memory over the block
+            kept = tl.load(gate_kept_pointer + slot)
             # a: decay of the memory since the block's start
             read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
             q = tl.load(
@@ -1550,14 +1531,6 @@ def state_gradient(
             for hidden_1_start in range(0, D1, BLOCK_D1):
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
-                d_memory_W1_next_2 = tl.load(
-                    d_memory_W1_next_blocks_pointer
-                    + slot * (K * D1)
-                    + feature[:, None] * D1
-                    + hidden_1[None, :],
-                    mask=is_feature[:, None] & is_hidden_1[None, :],
-                    other=0.0,
-                )
                 d_anchor_W1 = tl.zeros([BLOCK_K, BLOCK_D1], dtype=tl.float32)
                 if GRAD_FINAL:
                     if block == open_block:
@@ -1569,17 +1542,20 @@ def state_gradient(
                             mask=is_feature[:, None] & is_hidden_1[None, :],
                             other=0.0,
                         )
-                rows_value_14 = tl.load(
-                    rows_value_14_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_13 = tl.load(
+                    rows_value_13_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                product_4 = tl.dot(tl.trans(k_2.to(DOT)), rows_value_14.to(DOT), input_precision=PRECISION)
+                product_4 = tl.dot(tl.trans(k_2.to(DOT)), rows_value_13.to(DOT), input_precision=PRECISION)
                 d_anchor_point_W1 = d_anchor_W1 + product_4
                 at_border = tl.where(block == 0, 0.0, d_anchor_point_W1) if RESUME else d_anchor_point_W1
-                rows_value_6 = tl.load(
-                    rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-                    mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+                d_memory_W1_next_2 = tl.load(
+                    d_memory_W1_next_blocks_pointer
+                    + slot * (K * D1)
+                    + feature[:, None] * D1
+                    + hidden_1[None, :],
+                    mask=is_feature[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 rows_value_5 = tl.load(
@@ -1587,13 +1563,18 @@ def state_gradient(
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_5 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
+                rows_value_4 = tl.load(
+                    rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+                    other=0.0,
+                )
+                value_5 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_4), 0.0)
                 product_5 = tl.dot(
                     tl.trans(q.to(DOT)),
-                    (rows_value_6 * value_5 * read_decay[:, None]).to(DOT),
+                    (rows_value_5 * value_5 * read_decay[:, None]).to(DOT),
                     input_precision=PRECISION,
                 )
-                following = d_memory_W1_next_2 * kept + at_border + product_5
+                following = at_border + (d_memory_W1_next_2 * kept + product_5)
                 if block > 0:
                     tl.store(
                         d_memory_W1_next_blocks_pointer
@@ -1625,7 +1606,7 @@ def state_gradient(
             read_decay_2 = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
             # pred = f(M*, phi(k))
             predictions_2 = tl.load(
-                rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_predictions_2_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -1659,27 +1640,27 @@ def state_gradient(
                             other=0.0,
                         )
                 at_border_2 = tl.where(block == 0, 0.0, d_anchor_W2) if RESUME else d_anchor_W2
-                rows_value_5_2 = tl.load(
-                    rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_4_2 = tl.load(
+                    rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 product_6 = tl.dot(
-                    tl.trans(gelu(rows_value_5_2).to(DOT)),
+                    tl.trans(gelu(rows_value_4_2).to(DOT)),
                     (d_reads * read_decay_2[:, None]).to(DOT),
                     input_precision=PRECISION,
                 )
                 d_errors_W1_3 = tl.load(
-                    rows_d_errors_W1_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_d_errors_W1_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_2_3 = tl.load(
-                    rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_1_3 = tl.load(
+                    rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_6 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2_3), 0.0)
+                value_6 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_1_3), 0.0)
                 product_7 = tl.dot(
                     tl.trans((d_errors_W1_3 * value_6).to(DOT)),
                     errors_2.to(DOT),
@@ -1708,20 +1689,20 @@ def state_gradient(
                         )
         if part == 7:
             d_errors_2 = tl.load(
-                rows_d_errors_10_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_d_errors_9_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
             for hidden_1_start in range(0, D1, BLOCK_D1):
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
-                rows_value_2_4 = tl.load(
-                    rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_1_4 = tl.load(
+                    rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
                 product_8 = tl.dot(
-                    tl.trans(gelu(rows_value_2_4).to(DOT)),
+                    tl.trans(gelu(rows_value_1_4).to(DOT)),
                     d_errors_2.to(DOT),
                     input_precision=PRECISION,
                 )
@@ -1762,13 +1743,15 @@ def state_gradient(
                             mask=is_hidden_1[:, None] & is_value[None, :],
                         )
         if part == 8:
-            value_4_2 = tl.load(gate_value_4_pointer + slot)
-            value_1 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
             q_2 = tl.load(
                 q_block + row[:, None] * q_row + feature[None, :],
                 mask=live[:, None] & is_feature[None, :],
                 other=0.0,
             ).to(tl.float32)
+            # a_C: decay of the memory over the block
+            kept_3 = tl.load(gate_kept_pointer + slot)
+            # a: decay of the memory since the block's start
+            read_decay_3 = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
             for hidden_1_start in range(0, D1, BLOCK_D1):
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
@@ -1780,23 +1763,26 @@ def state_gradient(
                     mask=is_feature[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_6_2 = tl.load(
-                    rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-                    mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-                    other=0.0,
-                )
-                rows_value_5_3 = tl.load(
+                rows_value_5_2 = tl.load(
                     rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_7 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5_3), 0.0)
-                product_9 = tl.dot(
+                rows_value_4_3 = tl.load(
+                    rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+                    other=0.0,
+                )
+                value_7 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_4_3), 0.0)
+                value_8 = rows_value_5_2 * value_7
+                product_9 = tl.dot(tl.trans(q_2.to(DOT)), value_8.to(DOT), input_precision=PRECISION)
+                product_10 = tl.dot(
                     tl.trans(q_2.to(DOT)),
-                    (rows_value_6_2 * value_7 * value_1[:, None]).to(DOT),
+                    (value_8 * read_decay_3[:, None]).to(DOT),
                     input_precision=PRECISION,
                 )
-                d_origin_W1 = d_memory_W1_next_3 * value_4_2 + product_9
+                combined_5 = d_memory_W1_next_3 + product_9 - (d_memory_W1_next_3 * kept_3 + product_10)
+                d_origin_W1 = combined_5
                 if step > 0:
                     d_origin_W1 += tl.load(
                         d_origin_W1_pointer
@@ -1831,13 +1817,13 @@ def state_gradient(
                             mask=is_feature[:, None] & is_hidden_1[None, :],
                             other=0.0,
                         )
-                rows_value_14_2 = tl.load(
-                    rows_value_14_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_13_2 = tl.load(
+                    rows_value_13_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                product_10 = tl.dot(tl.trans(k_3.to(DOT)), rows_value_14_2.to(DOT), input_precision=PRECISION)
-                d_anchor_point_W1_2 = d_anchor_W1_2 + product_10
+                product_11 = tl.dot(tl.trans(k_3.to(DOT)), rows_value_13_2.to(DOT), input_precision=PRECISION)
+                d_anchor_point_W1_2 = d_anchor_W1_2 + product_11
                 if RESUME:
                     if block == 0:
                         tl.store(
@@ -1851,7 +1837,7 @@ def state_gradient(
         if part == 10:
             # pred = f(M*, phi(k))
             predictions_3 = tl.load(
-                rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_predictions_2_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -1863,7 +1849,7 @@ def state_gradient(
             # E = dl/dpred at the block's M*
             errors_3 = predictions_3 - v_3
             d_errors_3 = tl.load(
-                rows_d_errors_10_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+                rows_d_errors_9_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
                 mask=(row < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
@@ -1882,27 +1868,27 @@ def state_gradient(
                             other=0.0,
                         )
                 d_errors_W1_4 = tl.load(
-                    rows_d_errors_W1_8_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                    rows_d_errors_W1_7_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                rows_value_2_5 = tl.load(
-                    rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_1_5 = tl.load(
+                    rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                value_8 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2_5), 0.0)
-                product_11 = tl.dot(
-                    tl.trans((d_errors_W1_4 * value_8).to(DOT)),
+                value_9 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_1_5), 0.0)
+                product_12 = tl.dot(
+                    tl.trans((d_errors_W1_4 * value_9).to(DOT)),
                     errors_3.to(DOT),
                     input_precision=PRECISION,
                 )
-                product_12 = tl.dot(
-                    tl.trans(gelu(rows_value_2_5).to(DOT)),
+                product_13 = tl.dot(
+                    tl.trans(gelu(rows_value_1_5).to(DOT)),
                     d_errors_3.to(DOT),
                     input_precision=PRECISION,
                 )
-                d_anchor_point_W2 = d_anchor_W2_2 + product_11 + product_12
+                d_anchor_point_W2 = d_anchor_W2_2 + product_12 + product_13
                 if RESUME:
                     if block == 0:
                         tl.store(
@@ -1914,13 +1900,15 @@ def state_gradient(
                             mask=is_hidden_1[:, None] & is_value[None, :],
                         )
         if part == 11:
-            value_4_3 = tl.load(gate_value_4_pointer + slot)
             d_reads_2 = tl.load(
                 d_y_block + row[:, None] * d_y_row + value[None, :],
                 mask=live[:, None] & is_value[None, :],
                 other=0.0,
             ).to(tl.float32)
-            value_1_2 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+            # a_C: decay of the memory over the block
+            kept_4 = tl.load(gate_kept_pointer + slot)
+            # a: decay of the memory since the block's start
+            read_decay_4 = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
             for hidden_1_start in range(0, D1, BLOCK_D1):
                 hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
                 is_hidden_1 = hidden_1 < D1
@@ -1932,17 +1920,20 @@ def state_gradient(
                     mask=is_hidden_1[:, None] & is_value[None, :],
                     other=0.0,
                 )
-                rows_value_5_4 = tl.load(
-                    rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+                rows_value_4_4 = tl.load(
+                    rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
                     mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
                     other=0.0,
                 )
-                product_13 = tl.dot(
-                    tl.trans(gelu(rows_value_5_4).to(DOT)),
-                    (d_reads_2 * value_1_2[:, None]).to(DOT),
+                value_10 = gelu(rows_value_4_4)
+                product_14 = tl.dot(tl.trans(value_10.to(DOT)), d_reads_2.to(DOT), input_precision=PRECISION)
+                product_15 = tl.dot(
+                    tl.trans(value_10.to(DOT)),
+                    (d_reads_2 * read_decay_4[:, None]).to(DOT),
                     input_precision=PRECISION,
                 )
-                d_origin_W2 = d_memory_W2_next_4 * value_4_3 + product_13
+                combined_6 = d_memory_W2_next_4 + product_14 - (d_memory_W2_next_4 * kept_4 + product_15)
+                d_origin_W2 = combined_6
                 if step > 0:
                     d_origin_W2 += tl.load(
                         d_origin_W2_pointer
@@ -1965,7 +1956,7 @@ def output_gradient_v(
     d_v_pointer,
     length_pointer,
     position_pointer,
-    rows_d_errors_10_pointer,
+    rows_d_errors_9_pointer,
     d_v_head,
     d_v_row,
     tokens,
@@ -1998,7 +1989,7 @@ def output_gradient_v(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     d_errors = tl.load(
-        rows_d_errors_10_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_d_errors_9_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -2015,17 +2006,16 @@ def output_gradient_q(
     d_q_pointer,
     d_y_pointer,
     gate_read_decay_pointer,
-    gate_value_1_pointer,
     gate_weights_pointer,
     k_pointer,
     length_pointer,
     memory_W1_blocks_pointer,
     origin_W1_pointer,
     position_pointer,
-    rows_value_2_pointer,
+    rows_value_1_pointer,
+    rows_value_3_pointer,
     rows_value_4_pointer,
     rows_value_5_pointer,
-    rows_value_6_pointer,
     d_q_head,
     d_q_row,
     d_y_head,
@@ -2071,34 +2061,29 @@ def output_gradient_q(
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    value_1 = tl.load(gate_value_1_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
         rows_value_5 = tl.load(
             rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
-        value_3 = rows_value_6 * value_2
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_4), 0.0)
+        value_3 = rows_value_5 * value_2
         origin_W1 = tl.load(
             origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        combined += tl.dot(
-            (value_3 * value_1[:, None]).to(DOT),
-            tl.trans(origin_W1.to(DOT)),
-            input_precision=PRECISION,
-        )
+        combined += tl.dot(value_3.to(DOT), tl.trans(origin_W1.to(DOT)), input_precision=PRECISION)
         memory_W1 = tl.load(
             memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
@@ -2106,22 +2091,22 @@ def output_gradient_q(
         )
         combined += tl.dot(
             (value_3 * read_decay[:, None]).to(DOT),
-            tl.trans(memory_W1.to(DOT)),
+            tl.trans((memory_W1 - origin_W1).to(DOT)),
             input_precision=PRECISION,
         )
-        rows_value_4 = tl.load(
-            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_3 = tl.load(
+            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_2 = tl.load(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_1 = tl.load(
+            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_4 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
+        value_4 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_1), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_4 * value_4
+        errors_W1 = rows_value_3 * value_4
         product += tl.dot(value_3.to(DOT), tl.trans(errors_W1.to(DOT)), input_precision=PRECISION)
     d_reads = tl.load(
         d_y_block + row[:, None] * d_y_row + value[None, :],
@@ -2159,12 +2144,12 @@ def output_gradient_k(
     memory_W1_blocks_pointer,
     position_pointer,
     q_pointer,
-    rows_d_errors_10_pointer,
-    rows_value_14_pointer,
-    rows_value_2_pointer,
+    rows_d_errors_9_pointer,
+    rows_value_13_pointer,
+    rows_value_1_pointer,
+    rows_value_3_pointer,
     rows_value_4_pointer,
     rows_value_5_pointer,
-    rows_value_6_pointer,
     d_k_head,
     d_k_row,
     q_head,
@@ -2212,8 +2197,8 @@ def output_gradient_k(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_14 = tl.load(
-            rows_value_14_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_13 = tl.load(
+            rows_value_13_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
@@ -2234,7 +2219,7 @@ def output_gradient_k(
         # M*: the memory at the last border
         anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
         combined += tl.dot(
-            rows_value_14.to(DOT),
+            rows_value_13.to(DOT),
             tl.trans(anchor_point_W1.to(DOT)),
             input_precision=PRECISION,
         )
@@ -2243,42 +2228,42 @@ def output_gradient_k(
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_4 = tl.load(
-            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_3 = tl.load(
+            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_2 = tl.load(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_1 = tl.load(
+            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_1), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_4 * value_2
+        errors_W1 = rows_value_3 * value_2
         combined += tl.dot(
             (errors_W1 * last_weights[:, None]).to(DOT),
             tl.trans((-d_memory_W1_next).to(DOT)),
             input_precision=PRECISION,
-        )
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
         )
         rows_value_5 = tl.load(
             rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_4), 0.0)
         product += tl.dot(
-            (rows_value_6 * value_3).to(DOT),
+            (rows_value_5 * value_3).to(DOT),
             tl.trans(errors_W1.to(DOT)),
             input_precision=PRECISION,
         )
     d_errors = tl.load(
-        rows_d_errors_10_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_d_errors_9_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -2310,11 +2295,11 @@ def output_gradient_weights(
     length_pointer,
     position_pointer,
     q_pointer,
-    rows_predictions_3_pointer,
-    rows_value_2_pointer,
+    rows_predictions_2_pointer,
+    rows_value_1_pointer,
+    rows_value_3_pointer,
     rows_value_4_pointer,
     rows_value_5_pointer,
-    rows_value_6_pointer,
     v_pointer,
     d_y_head,
     d_y_row,
@@ -2369,37 +2354,37 @@ def output_gradient_weights(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_5 = tl.load(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        rows_value_2 = tl.load(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        scores_W2 += tl.dot(
-            gelu(rows_value_5).to(DOT),
-            tl.trans(gelu(rows_value_2).to(DOT)),
-            input_precision=PRECISION,
-        )
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
         rows_value_4 = tl.load(
             rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
+        rows_value_1 = tl.load(
+            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        scores_W2 += tl.dot(
+            gelu(rows_value_4).to(DOT),
+            tl.trans(gelu(rows_value_1).to(DOT)),
+            input_precision=PRECISION,
+        )
+        rows_value_5 = tl.load(
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_4), 0.0)
+        rows_value_3 = tl.load(
+            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_1), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_4 * value_3
+        errors_W1 = rows_value_3 * value_3
         product += tl.dot(
-            (rows_value_6 * value_2).to(DOT),
+            (rows_value_5 * value_2).to(DOT),
             tl.trans(errors_W1.to(DOT)),
             input_precision=PRECISION,
         )
@@ -2410,7 +2395,7 @@ def output_gradient_weights(
     ).to(tl.float32)
     # pred = f(M*, phi(k))
     predictions = tl.load(
-        rows_predictions_3_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        rows_predictions_2_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
@@ -2446,8 +2431,6 @@ def output_gradient_weights(
 def output_gradient_carried(
     d_gate_kept_pointer,
     d_gate_read_decay_pointer,
-    d_gate_value_1_pointer,
-    d_gate_value_4_pointer,
     d_memory_W1_next_blocks_pointer,
     d_memory_W2_next_blocks_pointer,
     d_y_pointer,
@@ -2458,9 +2441,8 @@ def output_gradient_carried(
     origin_W2_pointer,
     position_pointer,
     rows_value_0_pointer,
-    rows_value_1_pointer,
+    rows_value_4_pointer,
     rows_value_5_pointer,
-    rows_value_6_pointer,
     d_y_head,
     d_y_row,
     tokens,
@@ -2479,7 +2461,7 @@ def output_gradient_carried(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_gate_read_decay, d_gate_value_1, d_gate_kept, d_gate_value_4."""
+    """Gradients of one block: d_gate_read_decay, d_gate_kept."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -2500,12 +2482,8 @@ def output_gradient_carried(
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     combined = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    product = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    total = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    total_2 = tl.zeros([BLOCK_V], dtype=tl.float32)
-    total_3 = 0.0
-    total_4 = tl.zeros([BLOCK_V], dtype=tl.float32)
-    total_5 = 0.0
+    total = tl.zeros([BLOCK_V], dtype=tl.float32)
+    total_2 = 0.0
     d_reads = tl.load(
         d_y_block + row[:, None] * d_y_row + value[None, :],
         mask=live[:, None] & is_value[None, :],
@@ -2514,51 +2492,42 @@ def output_gradient_carried(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_5 = tl.load(
-            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_4 = tl.load(
+            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = gelu(rows_value_5)
-        origin_W2 = tl.load(
-            origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-            mask=is_hidden_1[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_2 = tl.dot(d_reads.to(DOT), tl.trans(origin_W2.to(DOT)), input_precision=PRECISION)
-        combined += tl.sum(value_2 * product_2, 1)
-        rows_value_6 = tl.load(
-            rows_value_6_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        value_3 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_5), 0.0)
-        value_4 = rows_value_6 * value_3
-        rows_value_1 = tl.load(
-            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        combined += tl.sum(value_4 * rows_value_1, 1)
         memory_W2 = tl.load(
             memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_3 = tl.dot(d_reads.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-        product += tl.sum(value_2 * product_3, 1)
+        origin_W2 = tl.load(
+            origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+            mask=is_hidden_1[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        combined_2 = memory_W2 - origin_W2
+        product = tl.dot(d_reads.to(DOT), tl.trans(combined_2.to(DOT)), input_precision=PRECISION)
+        combined += tl.sum(gelu(rows_value_4) * product, 1)
+        rows_value_5 = tl.load(
+            rows_value_5_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_4), 0.0)
         rows_value_0 = tl.load(
             rows_value_0_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        total += tl.sum(value_4 * rows_value_0, 1)
+        combined += tl.sum(rows_value_5 * value_2 * rows_value_0, 1)
         d_memory_W2_next = tl.load(
             d_memory_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        total_2 += tl.sum(d_memory_W2_next * memory_W2, 0)
+        total += tl.sum(d_memory_W2_next * combined_2, 0)
         d_memory_W1_next = tl.load(
             d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
@@ -2569,20 +2538,15 @@ def output_gradient_carried(
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        total_3 += tl.sum(tl.sum(d_memory_W1_next * memory_W1, 0), 0)
-        total_4 += tl.sum(d_memory_W2_next * origin_W2, 0)
         origin_W1 = tl.load(
             origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        total_5 += tl.sum(tl.sum(d_memory_W1_next * origin_W1, 0), 0)
-    tl.store(d_gate_read_decay_pointer + slot * ROWS + row, product + total - combined, mask=row < ROWS)
-    tl.store(d_gate_value_1_pointer + slot * ROWS + row, combined, mask=row < ROWS)
-    combined_2 = tl.sum(total_4, 0) + total_5
-    d_kept = tl.sum(total_2, 0) + total_3 - combined_2
+        total_2 += tl.sum(tl.sum(d_memory_W1_next * (memory_W1 - origin_W1), 0), 0)
+    tl.store(d_gate_read_decay_pointer + slot * ROWS + row, combined, mask=row < ROWS)
+    d_kept = tl.sum(total, 0) + total_2
     tl.store(d_gate_kept_pointer + slot, d_kept)
-    tl.store(d_gate_value_4_pointer + slot, combined_2)
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -2592,9 +2556,9 @@ def output_gradient_last(
     k_pointer,
     length_pointer,
     position_pointer,
-    rows_value_11_pointer,
-    rows_value_2_pointer,
-    rows_value_4_pointer,
+    rows_value_10_pointer,
+    rows_value_1_pointer,
+    rows_value_3_pointer,
     k_head,
     k_row,
     tokens,
@@ -2642,25 +2606,25 @@ def output_gradient_last(
     for hidden_1_start in range(0, D1, BLOCK_D1):
         hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
         is_hidden_1 = hidden_1 < D1
-        rows_value_11 = tl.load(
-            rows_value_11_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_10 = tl.load(
+            rows_value_10_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        rows_value_2 = tl.load(
-            rows_value_2_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        rows_value_1 = tl.load(
+            rows_value_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        combined += tl.sum(-(rows_value_11 * gelu(rows_value_2)), 1)
-        rows_value_4 = tl.load(
-            rows_value_4_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+        combined += tl.sum(-(rows_value_10 * gelu(rows_value_1)), 1)
+        rows_value_3 = tl.load(
+            rows_value_3_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
             mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_2), 0.0)
+        value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_1), 0.0)
         # the error that reaches the output of W1
-        errors_W1 = rows_value_4 * value_2
+        errors_W1 = rows_value_3 * value_2
         d_memory_W1_next = tl.load(
             d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
