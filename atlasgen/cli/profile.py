@@ -72,6 +72,7 @@ def counted(
     from atlasgen.verify import Case, draw
     from atlasgen.verify.backends import operator_of
     from atlasgen.verify.check import DTYPES
+    from atlasgen.verify.inputs import initial_memory
 
     interpreter.require_interpreted()
     operator = operator_of(rule, "triton" if form == "default" else f"triton:{form}")
@@ -86,14 +87,10 @@ def counted(
         backward = words != "forward"
         leaves = {name: tensor.requires_grad_(backward) for name, tensor in own.items()}
         with interpreter.count() as counters:
-            memory = leaves.pop("initial_memory", None)
-            y, _ = operator(
-                leaves.pop("q"),
-                leaves.pop("k"),
-                leaves.pop("v"),
-                initial_memory=memory,
-                **leaves,  # type: ignore[arg-type]
-            )
+            arguments: dict[str, Any] = {
+                n: t for n, t in leaves.items() if not n.startswith("initial_memory")
+            }
+            y, _ = operator(**arguments, initial_memory=initial_memory(leaves))
             if backward:
                 y.backward(torch.ones_like(y))
         kernels = [_count(name, kernel) for name, kernel in counters.kernels.items()]

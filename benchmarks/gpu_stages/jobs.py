@@ -28,7 +28,7 @@ from atlasgen.spec.rule import MemoryRule
 from atlasgen.verify import Arguments, Case, TensorResult, draw, verify_rule
 from atlasgen.verify.check import DTYPES, compare
 from atlasgen.verify.execute import Outcome
-from atlasgen.verify.inputs import split_names
+from atlasgen.verify.inputs import initial_memory, split_names
 from benchmarks.gpu_stages.operators import device, operator_for
 
 
@@ -69,7 +69,8 @@ def training(
         name: tensor.to(device(), dtype if name in ("q", "k", "v") else torch.float32).requires_grad_()
         for name, tensor in arguments.leaves().items()
     }
-    y, _ = operator(**leaves)  # type: ignore[arg-type]
+    given: dict[str, Any] = {n: t for n, t in leaves.items() if not n.startswith("initial_memory")}
+    y, _ = operator(**given, initial_memory=initial_memory(leaves))
     y.backward(cotangent.to(device()))
     gradients = {f"d {name}": tensor.grad for name, tensor in leaves.items() if tensor.grad is not None}
     return compare(Outcome({"y": y.detach()}, gradients), expected, dtype_name)
