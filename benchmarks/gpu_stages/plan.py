@@ -20,7 +20,6 @@ RULES = (
     "omeganet_linear",
     "linear_attention",
     "titans_linear",
-    "swla",
     "logcosh_omega",
 )
 
