@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -243,11 +243,14 @@ def when_start(value: Tensor, first: bool, resumed: bool, block: int | None) -> 
     return value if (block == 0) == first else torch.zeros_like(value)
 
 
-def each(x: Tensor, count: int, like: Tensor) -> Sequence[Tensor]:
+def each(x: Tensor | float, count: int, like: Tensor) -> Sequence[Any]:
     """The values of each block, leading axes flattened: [B, H, N, ...] -> N times [B * H, ...].
 
-    N = 1 gives the same value `count` times; B = H = 1 stays one row, which broadcasts.
+    N = 1 gives the same value `count` times, and so does a number, such as the zero of `when_start`;
+    B = H = 1 stays one row, which broadcasts.
     """
+    if not isinstance(x, Tensor):
+        return [x] * count
     if x.shape[:2] != (1, 1):
         x = x.expand(*like.shape[:2], *x.shape[2:])
     flat = x.flatten(0, 1)

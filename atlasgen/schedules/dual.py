@@ -76,6 +76,11 @@ class DualForm:
         return self.rule.block.size > 1 and (self.depends or self.rule.read.at == "block")
 
     @property
+    def aligned(self) -> bool:
+        """True where it matters at which tokens blocks end."""
+        return self.depends or self.anchored
+
+    @property
     def keeps(self) -> bool:
         """True where halo rows keep the errors of the memory before."""
         return self.halo > 0 and self.depends and self.rule.window.boundary == "carry"
@@ -117,7 +122,7 @@ class DualForm:
             captures=captures,
             window=self.window,
             halo=self.halo,
-            block=self.rule.block.size if self.depends or self.anchored else None,
+            block=self.rule.block.size if self.aligned else None,
             names=self.labels.names,
             equations=self.labels.equations,
             extents=self.graph.extents,

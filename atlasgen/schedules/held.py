@@ -48,6 +48,11 @@ class HeldForm(DualForm):
         """Never: M* is the memory itself."""
         return False
 
+    @property
+    def aligned(self) -> bool:
+        """Always: a block's end is when the memory changes."""
+        return True
+
     def _carries(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> list[Carry]:
         carries = []
         for weight in self.graph.weights:

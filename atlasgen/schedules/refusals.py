@@ -99,7 +99,8 @@ def _window(rule: MemoryRule) -> Iterator[Case]:
     window, block = rule.window.length, rule.block.size
     reason = "a window of all tokens needs the least squares schedule"
     yield window == "all", "window.length", window, reason, "window = 16"
-    beyond = rule.depends_on_memory and window != "all" and int(window) > block
+    held = rule.block.write == "block" or rule.block.row_scale != "none"
+    beyond = (rule.depends_on_memory or held) and window != "all" and int(window) > block
     reason = f"a window reaches over at most one border, and blocks have {block} tokens"
     yield beyond, "window.length", window, reason, f"window = {block}, or block = {window}"
 
