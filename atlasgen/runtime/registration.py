@@ -17,6 +17,7 @@ from torch import Tensor
 from torch._C import _functorch as functorch  # type: ignore[attr-defined]
 from torch.autograd import forward_ad
 
+from atlasgen.errors import CompileError
 from atlasgen.runtime.carries import carry_shapes, fresh_source
 from atlasgen.runtime.executable import Executable, SavedShapes, Tensors
 from atlasgen.runtime.signature import resolve
@@ -26,6 +27,7 @@ from atlasgen.spec.sizes import feature_extent
 NAMESPACE = "atlasgen"
 NOT_DIFFERENTIABLE = ("position", "length")
 _REQUIRED = ("q", "k", "v")
+_MOST_ARGUMENTS = 64  # of an operator's schema
 _ANY_SIZE = 64  # at which the names of what a program saves are asked for; every size expression has a value
 _SECOND_DERIVATIVE = (
     "second derivatives through a memory rule are not served: its backward is a compiled program "
@@ -52,6 +54,7 @@ class Program:
         self.name = name
         self.inputs = executable.inputs
         self.outputs = executable.outputs
+        _refuse_too_many(executable.rule, len(self.inputs) + 1)
         self.differentiable = tuple(entry for entry in self.inputs if entry not in NOT_DIFFERENTIABLE)
         self._features = feature_extent(executable.rule.features)
         self._carry_shapes = carry_shapes(executable.rule)
@@ -88,8 +91,8 @@ class Program:
             self._forward,
             self._forward_fake,
         )
-        # Lists: a schema takes at most 64 arguments, and deep memories have many tensors.
-        backward = self._operator(
+        # Lists: a schema takes so many arguments only, and deep memories have many tensors.
+        self._operator(
             "backward",
             ["Tensor?[] inputs", "Tensor[] saved", "Tensor?[] gradients"],
             len(self.differentiable),
@@ -97,7 +100,6 @@ class Program:
             self._backward_fake,
         )
         forward.register_autograd(self._derivative, setup_context=self._set_up)
-        backward.register_autograd(_refuse_second_derivative)
         self._backward_operator = _overload(f"{self.name}_backward")
         return _overload(f"{self.name}_forward")
 
@@ -191,6 +193,9 @@ class Program:
             )
         tensors, count = ctx.saved_tensors, len(self.inputs)
         found = self._backward_operator(tensors[:count], tensors[count:], gradients[: len(self.outputs)])
+        if torch.is_grad_enabled():  # create_graph: autograd does not see through lists of tensors
+            sources = (entry for entry in (*tensors[:count], *gradients) if entry is not None)
+            found = _Once.apply(len(found), *found, *(entry for entry in sources if entry.requires_grad))
         by_name = dict(zip(self.differentiable, found))
         wanted = zip(self.inputs, ctx.needs_input_grad)
         return (*(by_name.get(name) if needed else None for name, needed in wanted), None)
@@ -243,8 +248,28 @@ class Program:
         return found
 
 
-def _refuse_second_derivative(ctx: Any, *gradients: Any) -> Any:
-    raise NotImplementedError(_SECOND_DERIVATIVE)
+def _refuse_too_many(rule: MemoryRule, count: int) -> None:
+    """Raises CompileError for more arguments than a schema of torch takes."""
+    if count > _MOST_ARGUMENTS:
+        raise CompileError(
+            "weights",
+            f"{len(rule.weights)} with gates of their own",
+            f"the operator would take {count} tensors, and torch's take {_MOST_ARGUMENTS}",
+            "fewer weights, or gates that they share",
+            rule=rule.name,
+        )
+
+
+class _Once(torch.autograd.Function):
+    """The first `count` tensors, as functions of the others that have no derivative of their own."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+        return tuple(tensor.view_as(tensor) for tensor in tensors[:count])
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        raise NotImplementedError(_SECOND_DERIVATIVE)
 
 
 def _transforms_are_open() -> bool:

@@ -7,9 +7,10 @@ import torch
 import torch._dynamo.testing
 
 import atlasgen
-from atlasgen import ArgumentError, OperatorState
+from atlasgen import ArgumentError, CompileError, OperatorState
 from atlasgen.runtime.carries import carry_name
 from atlasgen.runtime.signature import resolve, signature_of, state_shapes, symbolic
+from atlasgen.spec import rule_from_table
 from atlasgen.spec.sizes import weight_shapes
 from tests.rules.compare import Shape, check, make_case
 from tests.runtime.defined import DefinedExecutable
@@ -212,6 +213,21 @@ def test_a_rule_that_needs_an_initial_memory_says_which():
     for backend in ("defined", "reference"):
         with pytest.raises(ArgumentError, match="initial_memory.*normal"):
             atlasgen.compile(rule, backend)(**arguments)
+
+
+def test_more_tensors_than_an_operator_takes_are_refused():
+    own = {"lr": "head", "retention": "head", "theta": "head"}
+    table = {
+        "rule": "many",
+        "memory": {"kind": "mlp", "depth": 4, "bias": True, "initial": "learned"},
+        "optimizer": {"kind": "momentum", "theta": "head"},
+        "window": {"length": 3, "boundary": "carry"},
+        "block": 4,
+        "retention": {"kind": "head", "toward": "initial"},
+        "weights": {f"{letter}{layer}": own for letter in "Wb" for layer in range(1, 5)},
+    }
+    with pytest.raises(CompileError, match=r"weights.*8 with gates of their own.*torch's take 64"):
+        atlasgen.compile(rule_from_table(table), "defined")
 
 
 @pytest.mark.parametrize("name", ["mlp", "rows", "row_gates", "graph"])
