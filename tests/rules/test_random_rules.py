@@ -1,14 +1,17 @@
 """Random rules of the served space agree with the definition, or are refused with a reason.
 
 The first rules of the list hold every pair of field values, the rest are drawn by hypothesis with a
-fixed seed. HYPOTHESIS_PROFILE=explore looks for new ones and shrinks what fails.
+fixed seed. HYPOTHESIS_PROFILE=explore looks for new ones and shrinks what fails. Deep memories,
+polynomial features, maps of the update and held updates are drawn from a space of their own.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,9 +20,10 @@ import atlasgen
 from atlasgen.errors import CompileError, SpecError
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import rule_from_table
-from tests.rules.compare import BACKENDS, Shape, check_random, compiled, make_case, refused
+from tests.rules.compare import BACKENDS, Shape, check, check_random, compiled, make_case, refused
 from tests.rules.strategies import (
     LENGTHS,
+    Choice,
     Drawn,
     all_pairs,
     calls,
@@ -29,19 +33,21 @@ from tests.rules.strategies import (
     possible_pairs,
     table_of,
 )
+from tests.rules.wide_strategies import WIDE_FIELDS, drawn_wide_calls, wide_table
 
 COUNT = 300
 CHUNKS = 6
 # Interpreted kernels are slow: `make test` tries some rules on short calls, --full all of them.
 INTERPRETED = 40
-SECONDS = 60.0
+SECONDS = 30.0
+WIDE_COUNT, WIDE_CHUNKS = 200, 4
 
 _drawn = lru_cache(drawn_calls)
 
 
-def outcome(drawn: Drawn, backend: str) -> str:
-    """Tries one drawn call: "refused", or what `check_random` says."""
-    table = table_of(drawn.fields)
+def outcome(drawn: Drawn, backend: str, write: Callable[[Choice], dict[str, Any]] = table_of) -> str:
+    """Tries one drawn call, whose rule `write` writes: "refused", or what `check_random` says."""
+    table = write(drawn.fields)
     try:
         rule = rule_from_table(table, source="drawn.toml")
         compiled(rule, backend)
@@ -58,7 +64,12 @@ def outcome(drawn: Drawn, backend: str) -> str:
         raise
 
 
-def _tried(backend: str, drawn: list[Drawn], seconds: float) -> Counter[str]:
+def _tried(
+    backend: str,
+    drawn: list[Drawn],
+    seconds: float,
+    write: Callable[[Choice], dict[str, Any]] = table_of,
+) -> Counter[str]:
     """Outcomes of all, or of those that could be tried within the time; failures together."""
     counts: Counter[str] = Counter()
     failed = []
@@ -68,7 +79,7 @@ def _tried(backend: str, drawn: list[Drawn], seconds: float) -> Counter[str]:
             counts["not tried"] += 1
             continue
         try:
-            counts[outcome(member, backend)] += 1
+            counts[outcome(member, backend, write)] += 1
         except Exception as error:
             failed.append("\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])]))
     print(f"{backend}: {dict(counts)}, {len(failed)} failed")
@@ -83,6 +94,56 @@ def test_random_rules_on_torch(chunk):
     served = len(drawn) - counts["refused"]
     assert counts["agrees"] >= 0.8 * served and counts["grows"] <= 0.1 * served, counts
     assert counts["refused"] <= 0.1 * len(drawn), counts
+
+
+@pytest.mark.parametrize("chunk", range(WIDE_CHUNKS))
+def test_random_wide_rules_on_torch(chunk):
+    drawn = drawn_wide_calls(WIDE_COUNT)[chunk::WIDE_CHUNKS]
+    counts = _tried("torch", drawn, 600.0, wide_table)
+    served = len(drawn) - counts["refused"]
+    assert served >= 0.85 * len(drawn), counts
+    # Maps of the update lift rounding, and norms of few entries do: more rules are ill-conditioned.
+    assert counts["agrees"] >= 0.8 * served and counts["grows"] <= 0.05 * served, counts
+
+
+def test_every_wide_value_occurs_in_served_rules():
+    seen: Counter[tuple[str, str]] = Counter()
+    for member in drawn_wide_calls(WIDE_COUNT):
+        try:
+            schedule(rule_from_table(wide_table(member.fields)))
+        except (SpecError, CompileError) as error:
+            assert refused(error)
+            continue
+        seen.update(member.fields.items())
+    wanted = {(name, value) for name, values in WIDE_FIELDS.items() for value in values}
+    assert min(seen[entry] for entry in wanted) >= 2, sorted(wanted, key=lambda entry: seen[entry])[:5]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"memory": {"initial": "learned"}, "block": {"size": 4, "write": "block"}},
+        {"block": {"size": 4, "row_scale": "position"}, "optimizer": {"lr": "token"}},
+        {
+            "memory": {"kind": "mlp", "bias": True, "initial": "learned"},
+            "block": 4,
+            "optimizer": {"lr": "token"},
+        },
+    ],
+    ids=["block", "rows", "bias"],
+)
+def test_dot_losses_in_blocks(table):
+    """The loss asks for no block, but the update does; and gradients that no block changes."""
+    rule = rule_from_table({"rule": "dot", "loss": "dot", **table})
+    for start in ("fresh", "state"):
+        check(make_case(rule, Shape(B=2, T=9, H=1, K=3, V=3), start=start), "torch", [(), (3,)])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(8))
+def test_random_wide_rules_all(number):
+    counts = _tried("torch", drawn_wide_calls(WIDE_COUNT, 100 + number), 3600.0, wide_table)
+    assert counts["agrees"] >= 0.5 * WIDE_COUNT, counts
 
 
 @pytest.mark.parametrize("chunk", range(2))
