@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import pickle
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -95,6 +96,15 @@ def test_a_rule_without_kernels_has_a_package_that_says_why(built):
     assert error.reason in plan and error.nearest in plan
     text = (built / "titans_gd" / "manifest.json").read_text("utf-8")
     assert json.loads(text)["without_kernels"] == []
+
+
+def test_the_readme_lists_every_package_and_whether_it_has_kernels():
+    said = {}
+    for line in (ROOT / "README.md").read_text("utf-8").splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) == 5 and "`" in cells[2]:
+            said |= dict.fromkeys(re.findall(r"`(\w+)`", cells[2]), cells[3].startswith("kernels"))
+    assert said == {name: bool(packages.structures_of(schedule(load_rule(name)))) for name in shipped_specs()}
 
 
 def test_packages_without_kernels_are_compared_like_others(tmp_path):
