@@ -39,7 +39,7 @@ def configurations(rule: MemoryRule) -> list[Configuration]:
     """The default structure and the fused one, each with every choice of tiles."""
     scheduled = schedule(rule)
     found = []
-    for structure in (DEFAULT.structure, structure_of("fused")):
+    for structure in (DEFAULT.structure, structure_of("fused", rule)):
         names = emit_module(scheduled, structure).kernels
         for tiles in TILES[:1] if is_dry() else TILES:
             found.append(Configuration(structure, Tiles(dict.fromkeys(names, tiles))))

@@ -44,7 +44,7 @@ def looked_up(rule: MemoryRule, shape: Shape) -> Configuration:
 def backends_for(rule: MemoryRule, shape: Shape) -> tuple[str, ...]:
     """Those of `structures`, and the look-up's own configuration where it is another one."""
     chosen = looked_up(rule, shape)
-    plain = [Configuration(DEFAULT.structure), Configuration(structure_of("fused"))]
+    plain = [Configuration(DEFAULT.structure), Configuration(structure_of("fused", rule))]
     known = [configuration.to_table() for configuration in plain]
     return structures() if chosen.to_table() in known else (*structures(), CHOSEN)
 
@@ -120,7 +120,7 @@ def dot_flops(rule: MemoryRule, backend: str, shape: Shape) -> dict[str, int]:
     if backend == CHOSEN:
         structure = looked_up(rule, shape).structure
     else:
-        structure = structure_of(backend.partition(":")[2])
+        structure = structure_of(backend.partition(":")[2], rule)
     plan = make_plan(scheduled.forward, scheduled.backward, structure)
     program, rows = scheduled.forward, scheduled.chunk
     axes = dict.fromkeys("rjis", rows) | {"h": program.halo, "c": program.window}
