@@ -14,6 +14,7 @@ from atlasgen.runtime import blocks
 from atlasgen.runtime.torch_backend import TorchProgram, program_source, programs_for
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import load_rule, rule_from_table
+from atlasgen.spec.sizes import feature_size
 
 SHIPPED = (
     "linear_attention", "retnet", "simple_gla", "swla", "titans_linear", "omeganet_linear", "logcosh_omega",
@@ -123,7 +124,7 @@ def test_saved_tensors_have_the_announced_shapes(name):
     for entry in ("lr", "log_alpha", "log_theta"):
         if entry in program.inputs and _is_per_head(program, entry):
             given[entry] = given[entry][0, 0].contiguous()
-    sizes = {"B": 2, "T": 70, "H": 3, "K": 6, "V": 5, "F": 6, "resume": 0}
+    sizes = {"B": 2, "T": 70, "H": 3, "K": 6, "V": 5, "F": feature_size(rule.features, 6), "resume": 0}
     _, saved = program.forward(given, save=True)
     announced = program.saved_shapes(sizes)
     assert list(saved) == list(announced)
