@@ -52,7 +52,7 @@ class BackwardPlanner:
         loaded = {**cuts.buffers, **cuts.carry_blocks()}
         early = [cuts.row_kernels(kind, loaded) for kind in EARLY]
         sequential = (*early[0], *early[1], *early[2], *self._sums(), self._state_gradient(loaded))
-        return (*sequential, *self._output_gradients(), *self._gate_gradients())
+        return (*sequential, *self._output_gradients(), *self.gate_gradients())
 
     def _sums(self) -> tuple[Kernel, ...]:
         if not self.cuts.sums:
@@ -139,7 +139,7 @@ class BackwardPlanner:
             table[store.target] = Store(first.target, total, first.axes, first.place, window)
         return list(table.values())
 
-    def _split_gates(self) -> tuple[list[Store], list[Store], dict[Node, str]]:
+    def gate_cut(self) -> tuple[list[Store], list[Store], dict[Node, str]]:
         """Stores of the block-parallel kernels, of the gate kernel, and the cut between them."""
         gradients = self.cuts.backward.gradients
         cut: dict[Node, str] = {}
@@ -156,7 +156,7 @@ class BackwardPlanner:
         return early, late, cut
 
     def _output_gradients(self) -> tuple[Kernel, ...]:
-        cuts, (early, _, _) = self.cuts, self._split_gates()
+        cuts, (early, _, _) = self.cuts, self.gate_cut()
         groups = pieces_of(cuts, early)
         loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
         loaded |= cuts.saved_rows(*EARLY, "state_gradients")
@@ -172,8 +172,9 @@ class BackwardPlanner:
             loaded |= {store.node: store.target for store in groups[suffix] if store.target == ERROR_GRADIENT}
         return tuple(kernels)
 
-    def _gate_gradients(self) -> tuple[Kernel, ...]:
-        _, late, cut = self._split_gates()
+    def gate_gradients(self) -> tuple[Kernel, ...]:
+        """The kernels that take gradients of gate-only values to the gates."""
+        _, late, cut = self.gate_cut()
         loaded = {**{node: name for node, name in self.cuts.buffers.items()}, **cut}
         groups: dict[str, list[Store]] = {"gates_gradient": []}
         apart = {"d_gamma": "_window", "d_log_theta": "_momentum"} if self.cuts.structure.pieces == 4 else {}

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from atlasgen.emit.axes import WIDE, hidden_axis
 from atlasgen.emit.plan import Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
+from atlasgen.emit.single_rows import WALKED
 from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
@@ -34,7 +35,7 @@ def gate_frontier(program: BlockProgram) -> list[Node]:
         if is_gate_only(node, cache):
             continue
         for argument in node.args:
-            if is_gate_only(argument, cache) and _is_scan(argument):
+            if is_gate_only(argument, cache) and (_is_scan(argument) or WALKED in argument.dims):
                 found[argument] = None
     return list(found)
 
@@ -87,11 +88,12 @@ class Cuts:
         own = {dim for carry in program.carries for dim in carry.leaf.dims}
         self.walk = structure.walk if structure.walk in own else None
         fused = structure.form == "fused"
+        self.tokens = structure.form == "tokens"
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
         self.buffers = {node: self.buffer_name(node) for node in stored}
         self.stages = self._row_stages() if self.walk and not fused else {}
-        self.sums = {} if fused or self.walk else self._value_sums()
+        self.sums = {} if fused or self.tokens or self.walk else self._value_sums()
 
     def _row_stages(self) -> dict[str, list[RowStage]]:
         outputs = set(self.program.outputs.values())

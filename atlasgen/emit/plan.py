@@ -25,7 +25,8 @@ ValueMode = Literal["none", "whole", "parallel", "walked"]
 class Structure:
     """The choices that change the emitted source.
 
-    form: "split" or "fused". gates: where gate-only values are computed: "inline" in every kernel that needs
+    form: "split", "fused" or "tokens" (one kernel that walks the blocks and, in each, its rows: the form of
+    rules with a matrix per token, see `single_rows`). gates: where gate-only values are computed: "inline" in every kernel that needs
     them, "vectors" (vectors by a prologue, matrices inline) or "all" (also P from memory). walk_rows: the
     state kernels walk the rows of a block in tiles instead of holding all of them. pieces: into how many
     kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values; 3: queries |
@@ -34,7 +35,7 @@ class Structure:
     carries then stream through memory.
     """
 
-    form: Literal["split", "fused"] = "split"
+    form: Literal["split", "fused", "tokens"] = "split"
     gates: Literal["inline", "vectors", "all"] = "inline"
     walk_rows: bool = False
     pieces: int = 1
@@ -44,8 +45,8 @@ class Structure:
     def label(self) -> str:
         """A short name, used in file names and result keys."""
         walk = f"_{self.walk}" if self.walk else ""
-        if self.form == "fused":
-            return f"fused{walk}"
+        if self.form != "split":
+            return f"{self.form}{walk}"
         rows = "_rows" if self.walk_rows else ""
         return f"split_{self.gates}{rows}_{self.pieces}{walk}"
 
@@ -98,8 +99,9 @@ class Kernel:
     loop: "grid" (one program per block), "forward" or "reverse" (one program walks the blocks). values: how
     the axis V is covered: "none", "whole", "parallel" (one tile per program) or "walked". walk_rows: the axis
     s is walked in tiles. loaded: nodes that are read from [B*H, N, ...] buffers, by buffer name. walk: the
-    hidden axis that is walked in tiles. streams: carries that the kernel passes on through memory. phases:
-    its stores in the order in which a block makes them, where later ones read what earlier ones wrote.
+    hidden axis that is walked in tiles, or the rows j one by one. streams: carries that the kernel passes on
+    through memory. phases: its stores in the order in which a block makes them, where later ones read what
+    earlier ones wrote. rewritten: the program's values by what this kernel has in their place.
     """
 
     name: str
@@ -116,6 +118,7 @@ class Kernel:
     phases: tuple[Phase, ...] = ()
     walk: str | None = None
     streams: tuple[Carry, ...] = ()
+    rewritten: dict[Node, Node] = field(default_factory=dict)
 
     @property
     def walked(self) -> str | None:

@@ -6,6 +6,7 @@ from atlasgen.emit.backward_plan import BackwardPlanner
 from atlasgen.emit.cuts import Cuts, rows_can_walk, weight_of
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
 from atlasgen.emit.refusals import refuse_without_kernels
+from atlasgen.emit.token_plan import token_plan
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 
@@ -106,6 +107,8 @@ def make_plan(program: BlockProgram, backward: BackwardProgram, structure: Struc
     Raises CompileError where no kernel computes a value of the program.
     """
     refuse_without_kernels(program)
+    if structure.form == "tokens":
+        return token_plan(program, backward, structure)
     cuts = Cuts(program, backward, structure)
     forward, reverse = ForwardPlanner(cuts), BackwardPlanner(cuts)
     if structure.form == "fused":

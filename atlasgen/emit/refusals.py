@@ -37,9 +37,6 @@ def _operators(nodes: list[Node]) -> Iterator[Refusal]:
     if "newton_schulz" in operators:
         reason = "no kernel iterates products of whole weights yet"
         yield Refusal("optimizer.transform", "newton_schulz", reason, plain)
-    elif "contract" in operators or any(len(node.dims) > 2 for node in nodes):
-        reason = "no kernel holds a matrix per token yet"
-        yield Refusal("optimizer.transform", "one map per token", reason, plain)
     for node in nodes:
         if node.op in _POLYNOMIAL:
             reason = "no kernel makes more features than a key has entries yet"

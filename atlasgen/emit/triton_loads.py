@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from atlasgen.emit.axes import WIDE, extent_name, is_anchor, lane_name, mask_name, tile_name
 from atlasgen.emit.plan import Store
+from atlasgen.emit.triton_memory import NUMBERS
 from atlasgen.emit.triton_streams import Streams
 from atlasgen.ir.node import Node
 from atlasgen.ir.operators import OPERATORS
@@ -53,6 +54,7 @@ class Loads:
 
     def mask(self, dims: tuple[str, ...], first: str | None = None) -> str:
         """The mask of a tile; `first` replaces the condition of the first axis."""
+        dims = tuple(dim for dim in dims if self.lane(dim) not in NUMBERS)
         conditions = [self.real(dim) for dim in dims]
         if first is not None:
             conditions[0] = first
@@ -81,6 +83,11 @@ class Loads:
         kind = node["kind"]
         if kind in ("token", "token_gradient"):
             return self._load_rows(node)
+        if kind == "row_of":
+            axes = node["axes"]
+            address = self.memory.block_address(node["name"], axes, [self.lane(dim) for dim in axes])
+            mask = f", mask={self.mask(axes)}, other=0.0" if node.dims else ""
+            return f"tl.load({address}{mask})"
         if kind == "host":
             return self.memory.argument(node["name"], "number", node["name"])
         if kind == "head":
@@ -172,14 +179,15 @@ class Loads:
         if store.streams:
             self.streams.store(store, text)
             return
-        value = self.emitter.align(text, node.dims, axes) if node.op != "const" else text
         lanes = [self.lane(dim) for dim in axes]
+        own = tuple(dim for dim in axes if self.lane(dim) not in NUMBERS)
+        value = self.emitter.align(text, node.dims, own) if node.op != "const" else text
         opened = self._once(axes)
         if store.place == "rows":
             self._store_rows(store, value, lanes)
         else:
             address = self.memory.block_address(store.target, axes, lanes)
-            mask = f", mask={self.mask(axes)}" if axes else ""
+            mask = f", mask={self.mask(axes)}" if own else ""
             self.writer.line(f"tl.store({address}, {value}{mask})")
         if opened:
             self.writer.pop()

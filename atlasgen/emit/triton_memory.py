@@ -14,6 +14,9 @@ from atlasgen.emit.axes import extent_name
 from atlasgen.emit.naming import Writer
 
 
+NUMBERS = frozenset({"token"})  # lanes that are one number
+
+
 @dataclass(frozen=True)
 class Argument:
     """One parameter of a kernel.
@@ -103,4 +106,6 @@ class Memory:
         if len(dims) == 1:
             return f"{slot} * {size} + {lanes[0]}"
         first, second = lanes
-        return f"{slot} * ({size}) + {first}[:, None] * {extent_name(dims[1])} + {second}[None, :]"
+        if NUMBERS.isdisjoint(lanes):
+            first, second = f"{first}[:, None]", f"{second}[None, :]"
+        return f"{slot} * ({size}) + {first} * {extent_name(dims[1])} + {second}"

@@ -55,7 +55,12 @@ class FunctionEmitter:
         program, backward = scheduled.forward, scheduled.backward
         self.program = program
         names = {**backward.names, **program.names}
-        self.emitter = KernelEmitter(kernel, names, program.equations)
+        new = kernel.rewritten
+        names |= {new[node]: name for node, name in names.items() if node in new}
+        equations = program.equations | {
+            new[node]: text for node, text in program.equations.items() if node in new
+        }
+        self.emitter = KernelEmitter(kernel, names, equations)
         self.emitter.loads.windowed = frozenset(scheduled.windowed)
         for capture in program.captures if kernel.loop == "forward" else ():
             self.emitter.loads.streams.captured.setdefault(capture.carry, []).append(capture.name)
