@@ -34,9 +34,6 @@ def refuse_without_kernels(program: BlockProgram) -> None:
 def _operators(nodes: list[Node]) -> Iterator[Refusal]:
     operators = {node.op for node in nodes}
     plain = "transform = []"
-    if "newton_schulz" in operators:
-        reason = "no kernel iterates products of whole weights yet"
-        yield Refusal("optimizer.transform", "newton_schulz", reason, plain)
     for node in nodes:
         if node.op in _POLYNOMIAL:
             reason = "no kernel makes more features than a key has entries yet"

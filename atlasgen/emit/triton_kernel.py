@@ -127,8 +127,8 @@ class KernelEmitter:
 
     # -- TileContext ---------------------------------------------------------------------------------
     def align(self, text: str, dims: tuple[str, ...], target: tuple[str, ...]) -> str:
-        """Index a tile so that it broadcasts against `target`."""
-        if dims == target or not dims:
+        """Index a tile so that it broadcasts against `target`; a number does as it is."""
+        if dims == target or set(dims).isdisjoint(target):
             return text
         entries = ", ".join(":" if dim in dims else "None" for dim in target)
         return f"{text}[{entries}]"
