@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from atlasgen.emit import tile_library
@@ -362,9 +363,15 @@ def _header(scheduled: Scheduled, structure: Structure) -> str:
 
 def _helpers(body: str) -> str:
     """The source of the helper functions that the kernels call, and of those that they call."""
-    text = ""
-    for name, function in vars(tile_library).items():
-        source = getattr(function, "fn", None)
-        if source is not None and re.search(rf"(?<![\w.]){name}\(", body):
-            text += "\n\n" + inspect.getsource(source).rstrip() + "\n"
-    return text
+    functions = {name: getattr(function, "fn", None) for name, function in vars(tile_library).items()}
+    sources = {name: inspect.getsource(own).rstrip() for name, own in functions.items() if own is not None}
+    called, known = _calls(body, sources), set[str]()
+    while called != known:
+        known = called
+        called = known | {name for caller in known for name in _calls(sources[caller], sources)}
+    return "".join(f"\n\n{source}\n" for name, source in sources.items() if name in called)
+
+
+def _calls(text: str, names: Collection[str]) -> set[str]:
+    """Those of the named functions that a text calls."""
+    return {name for name in names if re.search(rf"(?<![\w.]){name}\(", text)}
