@@ -11,9 +11,21 @@ from dataclasses import replace
 from atlasgen.emit.backward_plan import BackwardPlanner
 from atlasgen.emit.cuts import Cuts, is_gate_only
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
-from atlasgen.emit.single_rows import WALKED, SingleRows
+from atlasgen.errors import CompileError
+from atlasgen.emit.single_rows import WALKED, SingleRows, has_token_matrices
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry, Contribution
+
+
+def refuse_other_form(program: BlockProgram, structure: Structure) -> None:
+    """CompileError where a structure is not of the form that the program's matrices per token, or none, ask."""
+    tokens = has_token_matrices(program)
+    if tokens == (structure.form == "tokens"):
+        return
+    reason = "a kernel walks the tokens of a block where each has a matrix of its own, and only there"
+    raise CompileError(
+        "structure.form", structure.form, reason, "tokens" if tokens else "split", rule=program.name
+    )
 
 
 def token_plan(program: BlockProgram, backward: BackwardProgram, structure: Structure) -> Plan:

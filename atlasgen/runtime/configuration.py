@@ -18,6 +18,7 @@ import triton
 
 from atlasgen.emit.axes import hidden_axis
 from atlasgen.emit.plan import Structure
+from atlasgen.emit.single_rows import has_token_matrices
 from atlasgen.emit.triton_module import EmittedModule, emit_module
 from atlasgen.runtime.launch import KernelTiles, Tiles, padded
 from atlasgen.runtime.plain_source import plain_source
@@ -59,13 +60,22 @@ def default_configuration(rule: MemoryRule, target: str | None = None) -> Config
 
     target: a name of targets.toml, None for a CPU.
     """
-    axis = hidden_axis(schedule(rule).forward)
+    program = schedule(rule).forward
+    if has_token_matrices(program):
+        return Configuration(Structure("tokens", "all"), Tiles(others=KernelTiles(warps=8)))
+    axis = hidden_axis(program)
     if axis is None:
         return DEFAULT
     structure = replace(DEFAULT.structure, walk_rows=False, walk=axis)
     # Found by compiling a memory of 64-256-64 for every target.
     state = KernelTiles(warps=4 if target is not None and all_targets()[target].backend == "hip" else 8)
     return Configuration(structure, Tiles({"state": state}, KernelTiles(warps=8)))
+
+
+def forms(rule: MemoryRule) -> dict[str, Structure]:
+    """The forms that a rule's kernels have, each with a structure; the default's first."""
+    default = default_configuration(rule).structure
+    return {"split": default, "fused": Structure("fused")} if default.form == "split" else {default.form: default}
 
 
 @lru_cache(maxsize=256)

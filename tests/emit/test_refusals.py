@@ -9,18 +9,8 @@ from atlasgen.runtime.triton_backend import make_executable
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import rule_from_table
 
-MUON = {"kind": "newton_schulz", "steps": 3}
 POLY = {"kind": "poly", "degree": 2, "basis": "symmetric"}
-STEPS = {"lr": "token"}
 CASES = {
-    "optimizer.transform = newton_schulz": (
-        {"optimizer": {**STEPS, "transform": [MUON]}},
-        {"optimizer": {**STEPS, "transform": []}},
-    ),
-    "optimizer.transform = one map per token": (
-        {"optimizer": {**STEPS, "transform": [{"kind": "frobenius"}]}},
-        {"optimizer": {**STEPS, "transform": []}},
-    ),
     "features.basis = symmetric": ({"features": POLY}, {"features": {**POLY, "basis": "powers"}}),
     "features.basis = kronecker": (
         {"features": {**POLY, "basis": "kronecker"}, "loss": "dot"},
