@@ -83,7 +83,8 @@ class BackwardPlanner:
             backward.accumulate,
         )
 
-    def _streaming_state_gradient(self, loaded: dict[Node, str]) -> Kernel:
+    def streaming_stores(self) -> list[Store]:
+        """What the reversed loop passes on and adds up, where that goes through memory."""
         cuts = self.cuts
         stores = cuts.streamed(cuts.backward.carries, cuts.next_blocks())
         for part in cuts.backward.accumulate:
@@ -91,6 +92,10 @@ class BackwardPlanner:
             node = part.node.args[0] if place == "start" else part.node
             weight = weight_of(part.tensor)
             stores.append(Store(f"d_{part.tensor}", node, part.leaf.dims, place, False, part.tensor, weight))
+        return stores
+
+    def _streaming_state_gradient(self, loaded: dict[Node, str]) -> Kernel:
+        cuts, stores = self.cuts, self.streaming_stores()
         known, phases = dict(loaded), []
         for stage in cuts.stages["state_gradients"]:
             before = dict(known)

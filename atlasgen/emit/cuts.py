@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from atlasgen.emit.axes import WIDE, hidden_axis
-from atlasgen.emit.plan import Kernel, Store, Structure, ValueMode
+from atlasgen.emit.plan import SINGLE, Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
-from atlasgen.emit.single_rows import WALKED
 from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
@@ -35,7 +34,7 @@ def gate_frontier(program: BlockProgram) -> list[Node]:
         if is_gate_only(node, cache):
             continue
         for argument in node.args:
-            if is_gate_only(argument, cache) and (_is_scan(argument) or WALKED in argument.dims):
+            if is_gate_only(argument, cache) and (_is_scan(argument) or SINGLE in argument.dims):
                 found[argument] = None
     return list(found)
 
@@ -88,7 +87,7 @@ class Cuts:
         own = {dim for carry in program.carries for dim in carry.leaf.dims}
         self.walk = structure.walk if structure.walk in own else None
         fused = structure.form == "fused"
-        self.tokens = structure.form == "tokens"
+        self.tokens = structure.form in ("tokens", "token_grid")
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
         self.buffers = {node: self.buffer_name(node) for node in stored}
@@ -149,6 +148,14 @@ class Cuts:
             for c in carries
         ]
         return sorted(stores, key=lambda store: (store.weight, "momentum" not in store.tensor))
+
+    def streaming_stores(self) -> list[Store]:
+        """What the loop passes on and captures, where that goes through memory."""
+        stores = self.streamed(self.program.carries, self.carry_blocks())
+        for entry in self.program.captures:
+            target, dims, weight = f"{entry.name}_final", entry.value.dims, weight_of(entry.name)
+            stores.append(Store(target, entry.value, dims, "capture", False, entry.name, weight))
+        return stores
 
     def state_gradient_roots(self) -> list[Node]:
         """What the reversed loop passes on and adds up."""

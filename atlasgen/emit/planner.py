@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atlasgen.emit.backward_plan import BackwardPlanner
-from atlasgen.emit.cuts import Cuts, rows_can_walk, weight_of
+from atlasgen.emit.cuts import Cuts, rows_can_walk
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
 from atlasgen.emit.refusals import refuse_without_kernels
 from atlasgen.emit.token_plan import refuse_other_form, token_plan
@@ -38,7 +38,7 @@ class ForwardPlanner:
         cuts, captures = self.cuts, self._captures()
         roots = [*(carry.next for carry in cuts.program.carries), *(node for _, node, _ in captures)]
         if cuts.walk:
-            return self._streaming_state(captures)
+            return self._streaming_state()
         return Kernel(
             "state",
             "The memory from block to block, saved at the start of each.",
@@ -52,11 +52,9 @@ class ForwardPlanner:
             captures,
         )
 
-    def _streaming_state(self, captures: tuple[tuple[str, Node, str], ...]) -> Kernel:
+    def _streaming_state(self) -> Kernel:
         cuts = self.cuts
-        stores = cuts.streamed(cuts.program.carries, cuts.carry_blocks())
-        for name, node, _ in captures:
-            stores.append(Store(f"{name}_final", node, node.dims, "capture", False, name, weight_of(name)))
+        stores = cuts.streaming_stores()
         return Kernel(
             "state",
             "The memory from block to block, tile by tile: a block writes the next one's start.",
@@ -108,9 +106,9 @@ def make_plan(program: BlockProgram, backward: BackwardProgram, structure: Struc
     """
     refuse_without_kernels(program)
     refuse_other_form(program, structure)
-    if structure.form == "tokens":
-        return token_plan(program, backward, structure)
     cuts = Cuts(program, backward, structure)
+    if cuts.tokens:
+        return token_plan(cuts)
     forward, reverse = ForwardPlanner(cuts), BackwardPlanner(cuts)
     if structure.form == "fused":
         return Plan(structure, (forward.fused(),), (reverse.fused(),))

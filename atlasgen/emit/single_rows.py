@@ -15,21 +15,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from types import MappingProxyType
 
+from atlasgen.emit.plan import SINGLE
 from atlasgen.errors import CompileError
 from atlasgen.ir import build
 from atlasgen.ir.node import Node, ordered
 from atlasgen.ir.program import BlockProgram
 from atlasgen.ir.scalar import placeholder
 
-WALKED = "j"
 _PRODUCT = placeholder(0) * placeholder(1)
 _SUMS = ("dot", "contract", "sum")
+EMPTY: Mapping[Node, str] = MappingProxyType({})
 
 
 def has_token_matrices(program: BlockProgram) -> bool:
     """True where a block has values with a matrix per token."""
-    return any(len(node.dims) > 2 and WALKED in node.dims for node in program.nodes())
+    return any(len(node.dims) > 2 and SINGLE in node.dims for node in program.nodes())
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,12 @@ class Term:
 class SingleRows:
     """Rewrites values of a block into those of a kernel that walks the rows j.
 
-    buffers: the values of gates that have the axis j, and the buffers that hold them. Raises CompileError
-    for a graph in which a value keeps three axes.
+    buffers: the values of gates, and the buffers that hold them. matrices: values of one matrix per row that
+    earlier kernels left, by buffer. Raises CompileError for a graph in which a value keeps three axes.
     """
 
-    def __init__(self, buffers: Mapping[Node, str]) -> None:
-        self.buffers = buffers
+    def __init__(self, buffers: Mapping[Node, str], matrices: Mapping[Node, str] = EMPTY) -> None:
+        self.buffers, self.matrices = buffers, matrices
         self.done: dict[Node, Node] = {}
         self._terms: dict[Node, list[Term]] = {}
 
@@ -74,8 +76,10 @@ class SingleRows:
         return {self.done[node]: text for node, text in table.items() if node in self.done}
 
     def _value(self, node: Node) -> Node:
-        if WALKED in node.dims and node in self.buffers:
-            return _row_of(self.buffers[node], node)
+        if SINGLE in node.dims and node in self.buffers:
+            return build.leaf(self.buffers[node], _free(node), kind="row_of", axes=node.dims)
+        if node in self.matrices:
+            return build.leaf(self.matrices[node], _free(node), kind="row_matrix")
         if not node.args or not self._has_rows(node):
             return node
         if len(_free(node)) > 2:
@@ -90,7 +94,7 @@ class SingleRows:
         stack, seen = [node], set()
         while stack:
             entry = stack.pop()
-            if WALKED in entry.dims or len(entry.dims) > 2:
+            if SINGLE in entry.dims or len(entry.dims) > 2:
                 return True
             if entry not in seen and entry not in self.buffers:
                 seen.add(entry)
@@ -100,10 +104,10 @@ class SingleRows:
     def _sum(self, node: Node) -> Node:
         """A sum over axes, perhaps j: over each term by itself, j last."""
         axes = set(node["summed"]) if node.op == "contract" else {node["dim"]}
-        over_rows = WALKED in axes
+        over_rows = SINGLE in axes
         parts = []
         for term in self._product(node.args):
-            value = _contracted(term.factors, axes - {WALKED})
+            value = _contracted(term.factors, axes - {SINGLE})
             parts.append((term, value))
         return build.add(*(self._closed(term, value, over_rows) for term, value in parts))
 
@@ -112,7 +116,7 @@ class SingleRows:
             raise _too_wide(value)
         if not term.summed and not over_rows:
             return term.sign, value
-        return term.sign, Node("sum", (value,), value.dims, dim=WALKED)
+        return term.sign, Node("sum", (value,), value.dims, dim=SINGLE)
 
     def _product(self, nodes: Sequence[Node]) -> list[Term]:
         """All terms of a product."""
@@ -137,7 +141,7 @@ class SingleRows:
             return [Term(-t.sign, t.factors, t.summed) for t in self.terms(node.args[0])]
         if node.op == "map" and node["expression"] == _PRODUCT:
             return self._product(node.args)
-        if node.op == "dot" and node["dim"] == WALKED and WALKED not in node.dims:
+        if node.op == "dot" and node["dim"] == SINGLE and SINGLE not in node.dims:
             found = self._product(node.args)
             if not any(term.summed for term in found):
                 return [Term(term.sign, term.factors, True) for term in found]
@@ -145,12 +149,7 @@ class SingleRows:
 
 
 def _free(node: Node) -> tuple[str, ...]:
-    return tuple(dim for dim in node.dims if dim != WALKED)
-
-
-def _row_of(buffer: str, node: Node) -> Node:
-    """One row's part of a value that a buffer holds."""
-    return build.leaf(buffer, _free(node), kind="row_of", axes=node.dims)
+    return tuple(dim for dim in node.dims if dim != SINGLE)
 
 
 def _contracted(factors: Iterable[Node], axes: set[str]) -> Node:

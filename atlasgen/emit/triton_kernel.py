@@ -12,8 +12,7 @@ from dataclasses import replace
 
 from atlasgen.emit.axes import FEATURES, LANES, WIDE, extent_name, lane_name, mask_name, tile_name
 from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized
-from atlasgen.emit.plan import Kernel, Phase, Store
-from atlasgen.emit.single_rows import WALKED
+from atlasgen.emit.plan import SINGLE, Kernel, Phase, Store
 from atlasgen.emit.triton_loads import Loads
 from atlasgen.emit.triton_memory import Memory
 from atlasgen.ir.node import Node, ordered
@@ -71,7 +70,7 @@ class KernelEmitter:
         self.text: dict[Node, str] = {}
         self.loop_text: dict[Node, str] = {}
         self.level: dict[Node, int] = {}
-        self._of_one_row = self._values_of_one_row() if self.walks_single_rows else frozenset()
+        self.single_rows, self._varying = kernel.single_rows, kernel.varying()
         self.loads = Loads(self)
         self._levels()
 
@@ -103,27 +102,9 @@ class KernelEmitter:
             return False
         return self.walked in (node.get("dim"), *node.get("summed", ()))
 
-    @property
-    def walks_single_rows(self) -> bool:
-        """True if the walked axis is the rows of matrices per token: a value of one row lacks that axis."""
-        return self.walked == WALKED
-
-    def _values_of_one_row(self) -> frozenset[Node]:
-        found: set[Node] = set()
-        for node in self.nodes:
-            if node.op == "leaf":
-                own = node["kind"] == "row_of"
-            else:
-                own = not self._contracts_walked(node) and any(argument in found for argument in node.args)
-            if own and node not in self.kernel.loaded:
-                found.add(node)
-        return frozenset(found)
-
     def varies(self, node: Node) -> bool:
-        """True if the value has the walked axis: it exists only inside a loop over it."""
-        if self.walks_single_rows:
-            return node in self._of_one_row
-        return self.walked is not None and self.walked in node.dims
+        """True if the value exists only inside a loop over the walked axis."""
+        return node in self._varying
 
     # -- TileContext ---------------------------------------------------------------------------------
     def align(self, text: str, dims: tuple[str, ...], target: tuple[str, ...]) -> str:
@@ -135,7 +116,7 @@ class KernelEmitter:
 
     def position(self, dim: str) -> str:
         """The vector of row positions of an axis; one number for rows that are walked one by one."""
-        if self.walks_single_rows and dim == WALKED:
+        if self.single_rows and dim == SINGLE:
             return "token"
         if dim == "h":
             return "halo_row"
@@ -367,7 +348,7 @@ class KernelEmitter:
         if sign < 0 and node.op == "dot":
             args[0] = f"(-{args[0]})"
             sign = 1
-        text = args[0] if self.walks_single_rows else OPERATORS[node.op].triton(node, args, self)
+        text = args[0] if self.single_rows else OPERATORS[node.op].triton(node, args, self)
         self.writer.line(f"{name} {'+' if sign > 0 else '-'}= {text}")
 
     def lanes_of(self, dim: str, start: str = "") -> None:
@@ -380,7 +361,7 @@ class KernelEmitter:
             self.writer.push("for value_start in range(0, V, BLOCK_V):")
             self.writer.line("value = value_start + tl.arange(0, BLOCK_V)")
             self.writer.line("is_value = value < V")
-        elif self.walks_single_rows:
+        elif self.single_rows:
             self.writer.push("for token in range(0, ROWS):")
         elif self.walked in WIDE:
             dim = self.walked

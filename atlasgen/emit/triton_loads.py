@@ -88,6 +88,9 @@ class Loads:
             address = self.memory.block_address(node["name"], axes, [self.lane(dim) for dim in axes])
             mask = f", mask={self.mask(axes)}, other=0.0" if node.dims else ""
             return f"tl.load({address}{mask})"
+        if kind == "row_matrix":
+            address = self.memory.token_address(node["name"], node.dims, [self.lane(d) for d in node.dims])
+            return f"tl.load({address}, mask={self.mask(node.dims)}, other=0.0)"
         if kind == "host":
             return self.memory.argument(node["name"], "number", node["name"])
         if kind == "head":
@@ -186,7 +189,8 @@ class Loads:
         if store.place == "rows":
             self._store_rows(store, value, lanes)
         else:
-            address = self.memory.block_address(store.target, axes, lanes)
+            place = self.memory.token_address if store.place == "token" else self.memory.block_address
+            address = place(store.target, axes, lanes)
             mask = f", mask={self.mask(axes)}" if own else ""
             self.writer.line(f"tl.store({address}, {value}{mask})")
         if opened:

@@ -21,7 +21,7 @@ NUMBERS = frozenset({"token"})  # lanes that are one number
 class Argument:
     """One parameter of a kernel.
 
-    kind: "rows" (token tensor, with two strides), "blocks", "state", "window", "head" (per head, or per head
+    kind: "rows" (token tensor, with two strides), "blocks", "tokens", "state", "window", "head" (per head, or per head
     and entry of its own axes), "table" (per head and age), "sequence" (int64 per sequence), "number" or
     "constant".
     """
@@ -88,6 +88,11 @@ class Memory:
         """Address text in a contiguous [B*H, N, *dims] buffer."""
         pointer = self.argument(f"{buffer}_pointer", "blocks", buffer)
         return f"{pointer} + {self._inner(slot, dims, lanes)}"
+
+    def token_address(self, buffer: str, dims: tuple[str, ...], lanes: list[str]) -> str:
+        """Address text of one row's matrix in a contiguous [B*H, C, *dims] buffer of one block."""
+        pointer = self.argument(f"{buffer}_pointer", "tokens", buffer)
+        return f"{pointer} + {self._inner('(memory_index * ROWS + token)', dims, lanes)}"
 
     def head_address(self, name: str, dims: tuple[str, ...], lanes: list[str]) -> str:
         """Address text in a contiguous [H, *dims] tensor."""

@@ -63,14 +63,14 @@ class FunctionEmitter:
         }
         self.emitter = KernelEmitter(kernel, names, equations)
         self.emitter.loads.windowed = frozenset(scheduled.windowed)
-        for capture in program.captures if kernel.loop == "forward" else ():
+        for capture in () if kernel.backwards else program.captures:
             self.emitter.loads.streams.captured.setdefault(capture.carry, []).append(capture.name)
         self.writer, self.memory = self.emitter.writer, self.emitter.memory
 
     def emit(self) -> EmittedKernel:
         """The kernel's text."""
         self._preamble()
-        if self.kernel.loop == "grid":
+        if self.kernel.loop == "grid" or self.kernel.of_one_block:
             self._block_scalars()
             self.emitter.emit_block()
         else:
@@ -89,8 +89,9 @@ class FunctionEmitter:
     def _signature(
         self, arguments: tuple[Argument, ...], flags: tuple[str, ...], constants: tuple[str, ...]
     ) -> str:
-        sizes = ("tokens", "heads", "blocks")
-        lines = ['@triton.jit(do_not_specialize=["tokens", "blocks"])', f"def {self.kernel.name}("]
+        sizes = ("tokens", "heads", "blocks", *(["block"] if self.kernel.of_one_block else []))
+        plain = ", ".join(f'"{name}"' for name in sizes if name != "heads")
+        lines = [f"@triton.jit(do_not_specialize=[{plain}])", f"def {self.kernel.name}("]
         row = "   "
         plain = [argument.name for argument in arguments] + list(sizes)
         for name in plain:
@@ -109,7 +110,10 @@ class FunctionEmitter:
         if values == "parallel":
             write("value_tile = program % tl.cdiv(V, BLOCK_V)")
             write("program = program // tl.cdiv(V, BLOCK_V)")
-        if self.kernel.loop == "grid":
+        if self.kernel.loop == "row":
+            write("token = program % ROWS")
+            write("memory_index = tl.cast(program // ROWS, tl.int64)")
+        elif self.kernel.loop == "grid":
             write("block = program % blocks")
             write("memory_index = tl.cast(program // blocks, tl.int64)")
         else:
@@ -151,13 +155,15 @@ class FunctionEmitter:
         write("phase = position % ROWS" if aligned else "phase = 0")
         if self.program.window > 1:
             write("seen = tl.minimum(position, HELD)  # rows of the window that hold tokens")
-        if self.program.captures and self.kernel.loop != "grid":
+        if self.program.captures and self.kernel.loop not in ("grid", "row"):
             write("# the block that is still open after the call")
             write("open_block = tl.cast((phase + end) // ROWS, tl.int64)")
 
     def _block_scalars(self) -> None:
         """Where this block lies in the sequence, and which of its rows hold tokens."""
         write, dims = self.writer.line, self._dims()
+        if self.kernel.of_one_block and self.kernel.reverse:
+            write("step = blocks - 1 - block")
         write("slot = memory_index * blocks + block")
         write("start = tl.cast(block, tl.int64) * ROWS - phase")
         write("first = tl.cast(tl.maximum(-start, 0), tl.int32)")

@@ -20,7 +20,7 @@ class Streams:
 
     def __init__(self, loads: Loads) -> None:
         self.loads, self.memory, self.writer = loads, loads.memory, loads.writer
-        self.reverse = loads.emitter.kernel.loop == "reverse"
+        self.reverse = loads.emitter.kernel.backwards
         self.captured: dict[str, list[str]] = {}
 
     def store(self, store: Store, text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -85,7 +86,7 @@ class TritonProgram:
         for name in self.outputs[1:]:
             dims = self._state_dims(name)
             outputs[name] = call.tensors[f"{name}_final"] = call.state(dims)
-        keep = save or call.launcher.emitted.plan.structure.form == "split"
+        keep = save or call.launcher.emitted.plan.structure.form in ("split", "token_grid")
         saved = call.checkpoints(self.program.carries) if keep else {}
         call.flags |= {"SAVE": keep, "STORE_FINAL": True}
         call.run(call.launcher.emitted.plan.forward)
@@ -205,6 +206,11 @@ class Call:
         shape = (batch, heads, self.sizes.blocks, *own)
         return allocate(shape, torch.float32, self.v.device, False)
 
+    def _per_row(self, dims: tuple[str, ...]) -> Tensor:
+        """An unwritten scratch of one block [B, H, C, *dims], float32."""
+        batch, heads, *own = self.shape(dims)
+        return allocate((batch, heads, self.sizes.rows, *own), torch.float32, self.v.device, False)
+
     def checkpoints(self, carries: tuple[Carry, ...]) -> dict[str, Tensor]:
         """Buffers of the carries at the start of each block."""
         found = {f"{carry.name}_blocks": self.blocks(carry.leaf.dims) for carry in carries}
@@ -213,22 +219,35 @@ class Call:
 
     def run(self, kernels: tuple[Kernel, ...]) -> None:
         """Launch kernels in order; scratch buffers live until the last one that reads them."""
-        launcher = self.launcher
-        for kernel in kernels:
-            self._scratch(kernel)
-            launcher.launch(kernel.name, self.tensors, self.flags, self.sizes, self.dot, self.precision)
+        for of_one_block, group in groupby(kernels, key=lambda kernel: kernel.of_one_block):
+            alike = list(group)
+            for kernel in alike:
+                self._scratch(kernel)
+            blocks: list[int | None] = [*range(self.sizes.blocks)] if of_one_block else [None]
+            if any(kernel.reverse for kernel in alike):
+                blocks.reverse()
+            for block in blocks:
+                for kernel in alike:
+                    self._launch(kernel, block)
+
+    def _launch(self, kernel: Kernel, block: int | None) -> None:
+        self.launcher.launch(
+            kernel.name, self.tensors, self.flags, self.sizes, self.dot, self.precision, block
+        )
 
     def _scratch(self, kernel: Kernel) -> None:
         for store in kernel.stores:
             if store.place in ("halo", "blocks") and store.target not in self.tensors:
                 self.tensors[store.target] = self.blocks(store.axes)
+            elif store.place == "token":
+                self.tensors[store.target] = self._per_row(store.axes)
         if kernel.checkpoint and kernel.loop == "reverse":
             for carry in kernel.carries:
                 self.tensors[f"{carry.leaf['name']}_blocks"] = self.blocks(carry.leaf.dims)
 
         for carry in kernel.streams:
             name = carry.leaf["name"]
-            if kernel.loop == "reverse":
+            if kernel.backwards:
                 buffer = self.tensors[f"{name}_blocks"] = self.blocks(carry.leaf.dims)
                 buffer[:, :, -1] = self._final_gradient(carry.name.removeprefix("d_"), carry.leaf.dims)
             else:

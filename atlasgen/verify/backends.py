@@ -14,10 +14,10 @@ from atlasgen.runtime.operator import MemoryOperator
 from atlasgen.spec.rule import MemoryRule
 
 STRUCTURES = (
-    "default, fused, tokens, split, or split_inline, split_vectors, split_all with _rows, a number of pieces, "
+    "default, fused, tokens, token_grid, split, or split_inline, split_vectors, split_all with _rows, a number of pieces, "
     "and _D1 to walk a deep memory's first hidden axis"
 )
-_LABEL = re.compile(r"(fused|tokens)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(D[1-8]))?")
+_LABEL = re.compile(r"(fused|tokens|token_grid)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(D[1-8]))?")
 
 
 class BackendUnavailableError(Exception):
@@ -65,8 +65,8 @@ def structure_of(label: str, rule: MemoryRule) -> Any:
     if found is None:
         raise ArgumentError("form", "no structure of kernels", value=label, allowed=STRUCTURES)
     form, gates, rows, pieces, walk = found.groups()
-    if form == "tokens":
-        return Structure("tokens", "all")
+    if form in ("tokens", "token_grid"):
+        return Structure(form, "all")  # type: ignore[arg-type]
     if form:
         return Structure(form)  # type: ignore[arg-type]
     gates = gates or "inline"
