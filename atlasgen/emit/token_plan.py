@@ -139,7 +139,7 @@ class _Grid:
             reason = "only Newton-Schulz is worth a program for each token"
             raise CompileError("structure.form", "token_grid", reason, "tokens", rule=cuts.program.name)
         self.loaded = {**cuts.buffers, **cuts.carry_blocks()}
-        doc = "The maps of one block's tokens, each by a program of its own."
+        doc = "The map of each token of one block, by a program of its own."
         self.maps = self._per_row("updates", doc, self.updates, {}, self.loaded)
 
     def forward(self) -> tuple[Kernel, ...]:
@@ -147,12 +147,12 @@ class _Grid:
         rows = SingleRows(self.cuts.buffers, self.updates)
         stores = _rewritten(rows, [*_outputs(self.cuts.program), *self.cuts.streaming_stores()])
         doc = "The reads of one block and the memory after it."
-        return self.maps, self._per_block("forward", doc, stores, rows, self.loaded, False)
+        return *self.maps, self._per_block("forward", doc, stores, rows, self.loaded, False)
 
     def backward(self, stores: list[Store]) -> tuple[Kernel, ...]:
         """The kernels of the backward pass; stores: what the last one of a block writes."""
         loaded = {**self.loaded, **self.cuts.next_blocks()}
-        kernels = [self.maps]
+        kernels = [*self.maps]
         if self.gradients:
             sums = self._sums()
             if sums:
@@ -160,9 +160,9 @@ class _Grid:
                 left = tuple(Store(name, node, node.dims, "blocks") for node, name in sums.items())
                 doc = "Rows of one block that the gradients of its maps read."
                 kernels.append(self._per_block("row_gradients", doc, left, rows, loaded, True))
-            doc = "Gradients of the momentum of one block's tokens, through their maps."
+            doc = "The gradient of the momentum of each token of one block, through its map."
             known = {**loaded, **sums}
-            kernels.append(self._per_row("update_gradients", doc, self.gradients, self.updates, known))
+            kernels += self._per_row("update_gradients", doc, self.gradients, self.updates, known)
         rows = SingleRows(self.cuts.buffers, {**self.updates, **self.gradients})
         doc = "The gradients of one block's rows, and of the memory before it."
         last = self._per_block("backward", doc, _rewritten(rows, stores), rows, loaded, True)
@@ -179,10 +179,16 @@ class _Grid:
 
     def _per_row(
         self, name: str, doc: str, maps: Mapping[Node, str], left: Mapping[Node, str], loaded: dict[Node, str]
-    ) -> Kernel:
-        rows = SingleRows(self.cuts.buffers, left)
-        stores = tuple(Store(buffer, rows(n), rows(n).dims, "token") for n, buffer in maps.items())
-        return Kernel(name, doc, "row", "whole", stores, loaded, rewritten=rows.done)
+    ) -> tuple[Kernel, ...]:
+        """A kernel for each map: it holds one weight's matrices."""
+        kernels = []
+        for index, (node, buffer) in enumerate(maps.items()):
+            rows = SingleRows(self.cuts.buffers, left)
+            value = rows(node)
+            own = f"{name}_{index}" if len(maps) > 1 else name
+            stores = (Store(buffer, value, value.dims, "token"),)
+            kernels.append(Kernel(own, doc, "row", "whole", stores, loaded, rewritten=rows.done))
+        return tuple(kernels)
 
     def _per_block(
         self,
