@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from atlasgen.emit.axes import FEATURES, LANES, WIDE, lane_name, mask_name, tile_name
+from atlasgen.emit.axes import FEATURES, LANES, WIDE, extent_name, lane_name, mask_name, tile_name
 from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized
 from atlasgen.emit.plan import Kernel, Phase, Store
 from atlasgen.emit.triton_loads import Loads
@@ -121,6 +121,10 @@ class KernelEmitter:
     def lanes(self, dim: str) -> str | None:
         """The mask of real lanes."""
         return mask_name(dim) if dim in WIDE else None
+
+    def extent(self, dim: str) -> str:
+        """The compile-time constant that is the length of an axis."""
+        return extent_name(dim)
 
     def product(self, node: Node, args: list[str]) -> str:
         """tl.dot where both arguments are matrices, a broadcast sum else."""

@@ -91,6 +91,12 @@ class Memory:
         pointer = self.argument(f"{name}_pointer", "head", name)
         return f"{pointer} + {self._inner('head', dims, lanes)}"
 
+    def column_address(self, name: str, index: int) -> str:
+        """Address text of one column of a contiguous table [H, n]."""
+        pointer = self.argument(f"{name}_pointer", "head", name)
+        columns = self.argument(f"{name}_columns", "stride", name)
+        return f"{pointer} + head * {columns} + {index}"
+
     def state_address(self, name: str, dims: tuple[str, ...], lanes: list[str]) -> str:
         """Address text in a contiguous [B, H, *dims] state."""
         pointer = self.argument(f"{name}_pointer", "state", name)
