@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atlasgen.ir.node import HIDDEN
+from atlasgen.ir.node import HIDDEN, Node
 from atlasgen.ir.program import BlockProgram
 
 # Axes of features, hidden units and values, in canonical order: padded in tiles, masked in loads and stores.
@@ -36,6 +36,22 @@ def tile_name(dim: str) -> str:
 def is_anchor(name: str) -> bool:
     """True for the tensor of a state that a call resumes from inside a block: anchor, anchor_<weight>."""
     return name.partition("_")[0] == "anchor"
+
+
+def whole_of(node: Node) -> set[str]:
+    """The axes of the matrices that a value is a map of (Newton-Schulz): no kernel has them in tiles."""
+    return {node["rows"], node["columns"]} if node.op.startswith("newton_schulz") else set()
+
+
+def whole_axes(program: BlockProgram) -> set[str]:
+    """The axes that kernels of a program cannot walk in tiles."""
+    return {dim for node in program.nodes() for dim in whole_of(node)}
+
+
+def walked_axis(program: BlockProgram) -> str | None:
+    """The hidden axis that kernels of a program walk by default: its first, where tiles of it can be."""
+    axis = hidden_axis(program)
+    return None if axis in whole_axes(program) else axis
 
 
 def hidden_axis(program: BlockProgram) -> str | None:

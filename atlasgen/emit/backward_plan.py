@@ -40,6 +40,12 @@ def _terms(node: Node) -> list[tuple[int, Node]]:
     return [(1, node)]
 
 
+def head_gradient(leaf: Node) -> str:
+    """The buffer of the gradient of a leaf per head: of a whole table, or of one of its columns."""
+    column = leaf.get("index")
+    return f"d_{leaf['name']}_blocks" if column is None else f"d_{leaf['name']}_{column}_blocks"
+
+
 class BackwardPlanner:
     """Cuts one rule's reversed loop into kernels."""
 
@@ -124,7 +130,7 @@ class BackwardPlanner:
             place = "halo" if halo else "rows"
             suffix = "_halo" if halo else ""
             return Store(f"d_{part.tensor}{suffix}", part.node, leaf.dims, place, windowed)
-        return Store(f"d_{part.tensor}_blocks", part.node, leaf.dims, "blocks")
+        return Store(head_gradient(leaf), part.node, leaf.dims, "blocks")
 
     def merged(self) -> list[Store]:
         """Stores of all contributions; those to the same rows from several leaves are added."""

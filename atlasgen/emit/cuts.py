@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from atlasgen.emit.axes import WIDE, hidden_axis
+from atlasgen.emit.axes import WIDE, hidden_axis, whole_axes, whole_of
 from atlasgen.emit.plan import SINGLE, Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
+from atlasgen.emit.single_rows import TOKEN_FORMS
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
 
-GATE_KINDS = ("token", "head", "position", "live", "exists")
+GATE_KINDS = ("token", "head", "position", "live", "exists", "border")
 
 
 def is_gate_only(node: Node, cache: dict[Node, bool]) -> bool:
@@ -57,7 +58,10 @@ def contracts(roots: list[Node], stop: set[Node], dim: str) -> bool:
 
 
 def joins_axes(roots: list[Node], stop: set[Node]) -> bool:
-    """True if a value takes another's lanes along a feature axis, so that tiles of both must be alike."""
+    """True if a value takes another's lanes along a feature axis, so that tiles of both must be alike, or
+    maps whole matrices of values."""
+    if any("V" in whole_of(node) for node in walk(roots, stop) if node not in stop):
+        return True
     renamed = [node for node in walk(roots, stop) if node.op == "rename" and node not in stop]
     return any(set(node.dims) & WIDE != set(node.args[0].dims) & WIDE for node in renamed)
 
@@ -85,9 +89,9 @@ class Cuts:
         self.program, self.backward, self.structure = program, backward, structure
         self.deep = hidden_axis(program) is not None
         own = {dim for carry in program.carries for dim in carry.leaf.dims}
-        self.walk = structure.walk if structure.walk in own else None
+        self.walk = structure.walk if structure.walk in own - whole_axes(program) else None
         fused = structure.form == "fused"
-        self.tokens = structure.form in ("tokens", "token_grid")
+        self.tokens = structure.form in TOKEN_FORMS
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
         self.buffers = {node: self.buffer_name(node) for node in stored}

@@ -26,10 +26,10 @@ ValueMode = Literal["none", "whole", "parallel", "walked"]
 class Structure:
     """The choices that change the emitted source.
 
-    form: "split" or "fused"; for rules with a matrix per token (see `single_rows`) "tokens", one kernel that
-    walks the blocks and, in each, its rows, or "token_grid", where the maps of all rows of a block are made at
-    once, block after block. gates: where gate-only values are computed: "inline" in every kernel that needs
-    them, "vectors" (vectors by a prologue, matrices inline) or "all" (also P from memory). walk_rows: the
+    form: "split" or "fused"; for rules with a matrix per token (see `single_rows`) "tokens", one kernel
+    that walks the blocks and, in each, its rows, or "token_grid", where the maps of all rows of a block are
+    made at once, block after block. gates: where gate-only values are computed: "inline" in every kernel
+    that needs them, "vectors" (vectors by a prologue, matrices inline) or "all" (also P from memory). walk_rows: the
     state kernels walk the rows of a block in tiles instead of holding all of them. pieces: into how many
     kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values; 3: queries |
     keys | values; 4: the halo's rows and what weighs rows and carries apart too). A gate's gradient
@@ -63,7 +63,8 @@ class Store:
 
     target: the buffer's name. node: the value. axes: the buffer's own axes (missing ones broadcast). place:
     "rows" ([B, T, H, ...], rows of the block that hold tokens), "halo" ([B*H, N, h, ...]), "blocks"
-    ([B*H, N, ...]), "token" ([B*H, C, ...], of one block). window: True where rows of earlier calls have a gradient (d_window_<name>).
+    ([B*H, N, ...]), "token" ([B*H, C, ...], of one block). window: True where rows of earlier calls have a
+    gradient (d_window_<name>).
 
     Places of values that stream from block to block: "next" (the neighbour's slot of a blocks buffer, or the
     final value), "capture" (a final value that the open block has), "start" (a gradient that the first block
@@ -98,9 +99,9 @@ class Phase:
 class Kernel:
     """One kernel.
 
-    loop: "grid" (one program per block), "forward" or "reverse" (one program walks the blocks), or of one block
-    at a time, in the order of the launches, "block" (one program per memory) or "row" (one per row of the
-    block); `reverse`: those launches go from the last block to the first. values: how
+    loop: "grid" (one program per block), "forward" or "reverse" (one program walks the blocks), or, of one
+    block at a time, "block" (one program per memory) or "row" (one per row of the block); `reverse`: those
+    are launched from the last block to the first. values: how
     the axis V is covered: "none", "whole", "parallel" (one tile per program) or "walked". walk_rows: the axis
     s is walked in tiles. loaded: nodes that are read from [B*H, N, ...] buffers, by buffer name. walk: the
     hidden axis that is walked in tiles, or the rows j one by one. streams: carries that the kernel passes on
@@ -141,7 +142,7 @@ class Kernel:
         return self.walk == SINGLE or self.loop == "row"
 
     def varying(self) -> frozenset[Node]:
-        """Values that exist only inside a loop over the walked axis: they have it, or are those of one row."""
+        """Values that exist only inside a loop over the walked axis: that have it, or are of one row."""
         walked, found = self.walked, set[Node]()
         for node in self.nodes() if walked else ():
             if walked != SINGLE:

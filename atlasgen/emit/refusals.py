@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from atlasgen.errors import CompileError
-from atlasgen.ir.node import ROWS, Node
+from atlasgen.ir.node import Node
 from atlasgen.ir.program import BlockProgram
 from atlasgen.schedules.refusals import Refusal
 
@@ -19,8 +19,7 @@ _OTHERWISE = 'or backend = "torch"'
 
 def kernel_refusals(program: BlockProgram) -> list[Refusal]:
     """All refusals of a rule's program, empty where kernels can be written for it."""
-    nodes = program.nodes()
-    found = [*_operators(nodes), *_leaves(nodes), *_rows(program)]
+    found = [*_operators(program.nodes()), *_rows(program)]
     return [entry._replace(nearest=f"{entry.nearest}, {_OTHERWISE}") for entry in dict.fromkeys(found)]
 
 
@@ -32,30 +31,10 @@ def refuse_without_kernels(program: BlockProgram) -> None:
 
 
 def _operators(nodes: list[Node]) -> Iterator[Refusal]:
-    operators = {node.op for node in nodes}
-    plain = "transform = []"
     for node in nodes:
         if node.op in _POLYNOMIAL:
             reason = "no kernel makes more features than a key has entries yet"
             yield Refusal("features.basis", node["basis"], reason, 'basis = "powers"')
-
-
-def _leaves(nodes: list[Node]) -> Iterator[Refusal]:
-    leaves = [node for node in nodes if node.op == "leaf"]
-    scales = {leaf["kind"] for leaf in leaves if leaf["name"] == "row_scale"}
-    if scales:
-        value = "position" if "head" in scales else "token"
-        reason = "no kernel scales the open block's update by row yet"
-        yield Refusal("block.row_scale", value, reason, 'row_scale = "none"')
-    elif any(leaf["kind"] == "border" for leaf in leaves):
-        reason = "no kernel holds a block's update back until the block is full yet"
-        yield Refusal("block.write", "block", reason, 'write = "token"')
-    for leaf in leaves:
-        entry = leaf.get("index") is not None or bool(ROWS & set(leaf.dims))
-        if leaf["kind"] == "head" and entry and leaf["name"] != "row_scale":
-            field = "features.coefficients" if leaf["name"] == "coefficients" else f"inputs.{leaf['name']}"
-            reason = "no kernel reads single entries of a table per head yet"
-            yield Refusal(field, "learned", reason, 'coefficients = "taylor"')
 
 
 def _rows(program: BlockProgram) -> Iterator[Refusal]:

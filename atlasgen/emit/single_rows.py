@@ -6,8 +6,8 @@ accumulator. What has a matrix for each *reader* r is never made: the products t
 
     q_r (a_r M - sum over j of w_rj U_j)  =  a_r (q_r M) - sum over j of w_rj (q_r U_j)
 
-so such a value is a list of terms, each a product of factors with at most two axes, and a sum over some of its
-axes takes one factor into the other, axis by axis.
+so such a value is a list of terms, each a product of factors with at most two axes, and a sum over some of
+its axes takes one factor into the other, axis by axis.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from atlasgen.ir.scalar import placeholder
 
 _PRODUCT = placeholder(0) * placeholder(1)
 _SUMS = ("dot", "contract", "sum")
+TOKEN_FORMS = ("tokens", "token_grid")
 EMPTY: Mapping[Node, str] = MappingProxyType({})
 
 

@@ -104,7 +104,7 @@ def square_product(left, right):
 
 @triton.jit
 def triple_of(triples, step):
-    """The coefficients of a step; steps are loops of the machine, since unrolled ones take minutes to compile."""
+    """The coefficients of a step: steps are loops of the machine, unrolled ones take minutes to compile."""
     a, b, c = triples[0]
     for other in tl.static_range(1, len(triples)):
         a = tl.where(step == other, triples[other][0], a)

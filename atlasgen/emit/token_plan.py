@@ -1,9 +1,10 @@
 """The kernels of rules with a matrix per token, such as the Newton-Schulz map of every token's momentum.
 
-A first kernel leaves what depends on gates alone, since a kernel that takes rows one by one reads one row of it
-at a time; a last one takes the gradients of it, which are left row by row, to the gates. Between them, in the
-form "tokens" one program per memory walks the blocks and the rows of each. In the form "token_grid" the maps,
-nearly all of the work, have a program per row of one block, and leave their matrices in a scratch of one block:
+A first kernel leaves what depends on gates alone, since a kernel that takes rows one by one reads one row
+of it at a time; a last one takes the gradients of it, which are left row by row, to the gates. Between them,
+in the form "tokens" one program per memory walks the blocks and the rows of each. In the form "token_grid"
+the maps, nearly all of the work, have a program per row of one block, and leave their matrices in a scratch
+of one block:
 
     for each block:            updates, forward
     for each block, reversed:  updates, row_gradients, update_gradients, backward
@@ -17,20 +18,18 @@ from dataclasses import replace
 from atlasgen.emit.backward_plan import BackwardPlanner
 from atlasgen.emit.cuts import Cuts, is_gate_only
 from atlasgen.emit.plan import SINGLE, Kernel, Plan, Store, Structure
-from atlasgen.emit.single_rows import SingleRows, has_token_matrices
+from atlasgen.emit.single_rows import TOKEN_FORMS, SingleRows, has_token_matrices
 from atlasgen.errors import CompileError
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BlockProgram, Carry, Contribution
 
-_FORMS = ("tokens", "token_grid")
-
 
 def refuse_other_form(program: BlockProgram, structure: Structure) -> None:
-    """CompileError where a structure is not of the form that the program's matrices per token, or none, ask."""
+    """CompileError where a structure's form is not one for programs with, or without, a matrix per token."""
     tokens = has_token_matrices(program)
-    if tokens == (structure.form in _FORMS):
+    if tokens == (structure.form in TOKEN_FORMS):
         return
-    reason = "a kernel takes the tokens of a block one by one where each has a matrix of its own, and only there"
+    reason = "kernels take the tokens of a block one by one where each has a matrix, and only there"
     raise CompileError(
         "structure.form", structure.form, reason, "tokens" if tokens else "split", rule=program.name
     )

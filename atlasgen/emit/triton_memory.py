@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from atlasgen.emit.axes import extent_name
 from atlasgen.emit.naming import Writer
 
-
 NUMBERS = frozenset({"token"})  # lanes that are one number
 
 
@@ -21,9 +20,9 @@ NUMBERS = frozenset({"token"})  # lanes that are one number
 class Argument:
     """One parameter of a kernel.
 
-    kind: "rows" (token tensor, with two strides), "blocks", "tokens", "state", "window", "head" (per head, or per head
-    and entry of its own axes), "table" (per head and age), "sequence" (int64 per sequence), "number" or
-    "constant".
+    kind: "rows" (token tensor, with two strides), "blocks", "tokens" (per row of one block), "state",
+    "window", "head" (per head, or per head and entry of its own axes), "table" (per head and age),
+    "sequence" (int64 per sequence), "number" or "constant".
     """
 
     name: str
@@ -98,6 +97,12 @@ class Memory:
         """Address text in a contiguous [H, *dims] tensor."""
         pointer = self.argument(f"{name}_pointer", "head", name)
         return f"{pointer} + {self._inner('head', dims, lanes)}"
+
+    def column_address(self, name: str, index: int) -> str:
+        """Address text of one column of a contiguous table [H, n]."""
+        pointer = self.argument(f"{name}_pointer", "head", name)
+        columns = self.argument(f"{name}_columns", "stride", name)
+        return f"{pointer} + head * {columns} + {index}"
 
     def state_address(self, name: str, dims: tuple[str, ...], lanes: list[str]) -> str:
         """Address text in a contiguous [B, H, *dims] state."""

@@ -216,6 +216,7 @@ class FunctionEmitter:
         self._capture()
         self._collect(sums)
         following = [self._next(carry) for carry in kernel.carries]
+        following = self._before_assignment(list(names.values()), following)
         for name, value in zip(names.values(), following, strict=True):
             if name != value:
                 write(f"{name} = {value}")
@@ -225,6 +226,17 @@ class FunctionEmitter:
         if names or sums:
             self._finish(names, sums)
 
+    def _before_assignment(self, names: list[str], values: list[str]) -> list[str]:
+        """The carries' next values; one that reads a carry assigned before it has a name of its own."""
+        found = []
+        for index, value in enumerate(values):
+            if set(names[:index]) & set(re.findall(r"\w+", value)):
+                name = self.emitter.namer.fresh(f"{names[index]}_after")
+                self.writer.line(f"{name} = {value}")
+                value = name
+            found.append(value)
+        return found
+
     def _phases(self) -> None:
         """The parts of one block; each may read what those before it wrote."""
         for number, phase in enumerate(self.kernel.phases):
@@ -232,10 +244,11 @@ class FunctionEmitter:
             self.emitter.of_phase(phase).emit_block()
             self.writer.pop()
 
-    def _state(self, name: str, dims: tuple[str, ...]) -> tuple[str, str]:
+    def _state(self, name: str, dims: tuple[str, ...], loaded: bool = False) -> tuple[str, str]:
+        """The address of a state, and what masks a store to it or (loaded) a load of it."""
         loads = self.emitter.loads
         lanes = [loads.lane(dim) for dim in dims]
-        return self.memory.state_address(name, dims, lanes), loads.mask(dims)
+        return self.memory.state_address(name, dims, lanes), loads.masked(dims, loaded)
 
     def _initial(self, carry: Carry) -> str:
         """The carry before the first block of the loop."""
@@ -243,16 +256,16 @@ class FunctionEmitter:
         name = self.emitter.namer.name(carry.leaf, carry.leaf["name"])
         flag = self.memory.flag("GRAD_FINAL" if reverse else "HAS_INITIAL")
         source = f"{carry.name}_final" if reverse else carry.name
-        address, mask = self._state(source, carry.leaf.dims)
+        address, mask = self._state(source, carry.leaf.dims, True)
         self.writer.line(f"{name} = {self.emitter.zeros(carry.leaf.dims)}")
         self.writer.push(f"if {flag}:")
         if not (reverse and self._is_captured(carry.name.removeprefix("d_"))):
-            self.writer.line(f"{name} += tl.load({address}, mask={mask}, other=0.0)")
+            self.writer.line(f"{name} += tl.load({address}{mask})")
         for capture in self.program.captures if reverse else ():
             if f"d_{capture.carry}" == carry.name:
-                address, mask = self._state(f"d_{capture.name}_final", carry.leaf.dims)
+                address, mask = self._state(f"d_{capture.name}_final", carry.leaf.dims, True)
                 self.writer.push("if open_block >= blocks:")
-                self.writer.line(f"{name} += tl.load({address}, mask={mask}, other=0.0)")
+                self.writer.line(f"{name} += tl.load({address}{mask})")
                 self.writer.pop()
         self.writer.pop()
         return name
@@ -271,7 +284,7 @@ class FunctionEmitter:
         if not reverse:
             self.writer.push(f"if {self.memory.flag('SAVE')}:")
         opened = loads._once(dims)
-        self.writer.line(f"tl.store({address}, {name}, mask={loads.mask(dims)})")
+        self.writer.line(f"tl.store({address}, {name}{loads.masked(dims)})")
         for _ in range(int(opened) + int(not reverse)):
             self.writer.pop()
 
@@ -287,7 +300,7 @@ class FunctionEmitter:
             address, mask = self._state(f"{name}_final", node.dims)
             self.writer.push(f"if {self.memory.flag('STORE_FINAL')}:")
             self.writer.push("if block == open_block:")
-            self.writer.line(f"tl.store({address}, {text}, mask={mask})")
+            self.writer.line(f"tl.store({address}, {text}{mask})")
             self.writer.pop()
             self.writer.pop()
 
@@ -313,7 +326,7 @@ class FunctionEmitter:
             address, mask = self._state(f"d_{part.tensor}", part.leaf.dims)
             self.writer.push(f"if {self.memory.flag('RESUME')}:")
             self.writer.push("if block == 0:")
-            self.writer.line(f"tl.store({address}, {text}, mask={mask})")
+            self.writer.line(f"tl.store({address}, {text}{mask})")
             self.writer.pop()
             self.writer.pop()
 
@@ -327,20 +340,20 @@ class FunctionEmitter:
             target = carry.name if reverse else f"{carry.name}_final"
             address, mask = self._state(target, carry.leaf.dims)
             opened = self.emitter.loads._once(carry.leaf.dims)
-            self.writer.line(f"tl.store({address}, {name}, mask={mask})")
+            self.writer.line(f"tl.store({address}, {name}{mask})")
             if opened:
                 self.writer.pop()
         by_name = {carry.name: name for carry, name in names.items()}
         for name, node, carry in self.kernel.captures:
             address, mask = self._state(f"{name}_final", node.dims)
             self.writer.push("if open_block >= blocks:")
-            self.writer.line(f"tl.store({address}, {by_name[carry]}, mask={mask})")
+            self.writer.line(f"tl.store({address}, {by_name[carry]}{mask})")
             self.writer.pop()
         self.writer.pop()
         for part in self.kernel.accumulate:
             if part.node in sums:
                 address, mask = self._state(f"d_{part.tensor}", part.leaf.dims)
-                self.writer.line(f"tl.store({address}, {sums[part.node]}, mask={mask})")
+                self.writer.line(f"tl.store({address}, {sums[part.node]}{mask})")
 
 
 def _argument_order(argument: Argument) -> tuple[int, str]:

@@ -16,9 +16,9 @@ from typing import Any
 import torch
 import triton
 
-from atlasgen.emit.axes import hidden_axis
+from atlasgen.emit.axes import walked_axis
 from atlasgen.emit.plan import Structure
-from atlasgen.emit.single_rows import has_token_matrices
+from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.emit.triton_module import EmittedModule, emit_module
 from atlasgen.runtime.launch import KernelTiles, Tiles, padded
 from atlasgen.runtime.plain_source import plain_source
@@ -58,12 +58,16 @@ _NO_LIMIT = 1 << 30
 def default_configuration(rule: MemoryRule, target: str | None = None) -> Configuration:
     """What serves a rule without any result: a deep memory is walked along its first hidden axis.
 
+    Where a map takes whole matrices of that axis, the kernels hold it whole.
+
     target: a name of targets.toml, None for a CPU.
     """
     program = schedule(rule).forward
     if has_token_matrices(program):
-        return Configuration(Structure("tokens", "all"), Tiles(others=KernelTiles(warps=8)))
-    axis = hidden_axis(program)
+        iterated = any(node.op == "newton_schulz" for node in program.nodes())
+        form = "token_grid" if iterated else "tokens"
+        return Configuration(structure_of_form(form), Tiles(others=KernelTiles(warps=8)))
+    axis = walked_axis(program)
     if axis is None:
         return DEFAULT
     structure = replace(DEFAULT.structure, walk_rows=False, walk=axis)
@@ -75,7 +79,13 @@ def default_configuration(rule: MemoryRule, target: str | None = None) -> Config
 def forms(rule: MemoryRule) -> dict[str, Structure]:
     """The forms that a rule's kernels have, each with a structure; the default's first."""
     default = default_configuration(rule).structure
-    return {"split": default, "fused": Structure("fused")} if default.form == "split" else {default.form: default}
+    others = {"split": ["fused"], "token_grid": ["tokens"]}.get(default.form, [])
+    return {default.form: default} | {form: structure_of_form(form) for form in others}
+
+
+def structure_of_form(form: str) -> Structure:
+    """The plainest structure of a form."""
+    return Structure(form, "all" if form in TOKEN_FORMS else "inline")  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=256)

@@ -229,7 +229,7 @@ class Launcher:
         )
 
 
-_STRIDES = {"_row": 1, "_head": 2}
+_STRIDES = {"_row": 1, "_head": 2, "_columns": 0}
 
 
 def _value(argument: Argument, tensors: Mapping[str, Any]) -> Any:

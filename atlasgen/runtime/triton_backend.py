@@ -11,8 +11,10 @@ import triton.language as tl
 from torch import Tensor
 
 from atlasgen.emit.axes import is_anchor
+from atlasgen.emit.backward_plan import head_gradient
 from atlasgen.emit.plan import Kernel
 from atlasgen.emit.refusals import refuse_without_kernels
+from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.program import Carry
 from atlasgen.runtime import halo, interpreter
 from atlasgen.runtime.configuration import Configuration, choose, emitted_module
@@ -181,8 +183,7 @@ class Call:
                 self.tensors[leaf["name"]] = self.state(leaf.dims).zero_()
         for leaf in program.leaves("head"):
             if leaf["name"] not in self.tensors:  # an optional argument that was not given
-                shape = [self.sizes.heads, *(self.extent[dim] for dim in leaf.dims)]
-                self.tensors[leaf["name"]] = torch.full(shape, float(leaf["default"]), device=self.v.device)
+                self.tensors[leaf["name"]] = self._default(leaf)
         for name, tensor in self.tensors.items():
             if name not in ("q", "k", "v"):
                 self.tensors[name] = tensor.contiguous()
@@ -190,6 +191,17 @@ class Call:
         for leaf in program.leaves("host"):
             expression = leaf.get("expression", self.owner.rule.read.scale)
             self.tensors[leaf["name"]] = evaluate_number(expression, sizes)
+
+    def _default(self, leaf: Node) -> Tensor:
+        """What an optional argument per head is where none is given: its `default`, in `row` by entry."""
+        own = [self.sizes.rows if dim in ROWS else self.extent[dim] for dim in leaf.dims]
+        if leaf.get("index") is not None:
+            own = [self.sizes.rows]
+        if not own or not (ROWS & set(leaf.dims) or leaf.get("index") is not None):
+            value = evaluate_number(str(leaf["default"]), {})
+            return torch.full((self.sizes.heads, *own), value, device=self.v.device)
+        entries = [evaluate_number(leaf["default"], {"row": row}) for row in range(own[0])]
+        return torch.tensor(entries, device=self.v.device).expand(self.sizes.heads, -1)
 
     # -- buffers -------------------------------------------------------------------------------------
     def shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
@@ -334,13 +346,27 @@ class Call:
 
     def collect(self, found: dict[str, Tensor]) -> dict[str, Tensor]:
         """Sum what the kernels left per block, and keep what the caller can have gradients of."""
-        totals: dict[str, Tensor] = {}
-        for part in self.owner.scheduled.backward.contributions:
-            if part.leaf["kind"] in ("head", "position"):
-                totals[part.tensor] = self.tensors[f"d_{part.tensor}_blocks"].sum((0, 2))
         given = {name: tensor for name, tensor in self.given.items() if tensor is not None}
-        every = {**found, **totals}
+        every = {**found, **self._over_blocks(given)}
         return {name: value.to(given[name].dtype) for name, value in every.items() if name in given}
+
+    def _over_blocks(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Gradients of what is per head: sums over sequences and blocks of what the kernels left."""
+        parts = self.owner.scheduled.backward.contributions
+        per_head = [part.leaf for part in parts if part.leaf["kind"] in ("head", "position")]
+        totals: dict[str, Tensor] = {}
+        for buffer, leaf in {head_gradient(leaf): leaf for leaf in per_head}.items():
+            name, column = leaf["name"], leaf.get("index")
+            if name not in given:
+                continue
+            total = self.tensors[buffer].sum((0, 2))
+            if column is None:
+                totals[name] = totals.get(name, 0.0) + total
+            else:
+                table = torch.zeros(given[name].shape, device=total.device)
+                table[:, column] = total
+                totals[name] = totals.get(name, 0.0) + table
+        return totals
 
 
 def make_executable(rule: MemoryRule) -> TritonProgram:

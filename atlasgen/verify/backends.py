@@ -14,10 +14,12 @@ from atlasgen.runtime.operator import MemoryOperator
 from atlasgen.spec.rule import MemoryRule
 
 STRUCTURES = (
-    "default, fused, tokens, token_grid, split, or split_inline, split_vectors, split_all with _rows, a number of pieces, "
-    "and _D1 to walk a deep memory's first hidden axis"
+    "default, fused, tokens or token_grid for rules with a matrix per token, split, or split_inline, "
+    "split_vectors, split_all with _rows, a number of pieces, and _D1 to walk a deep memory's first hidden axis"
 )
-_LABEL = re.compile(r"(fused|tokens|token_grid)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(D[1-8]))?")
+_LABEL = re.compile(
+    r"(fused|tokens|token_grid)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(D[1-8]))?"
+)
 
 
 class BackendUnavailableError(Exception):
@@ -65,10 +67,10 @@ def structure_of(label: str, rule: MemoryRule) -> Any:
     if found is None:
         raise ArgumentError("form", "no structure of kernels", value=label, allowed=STRUCTURES)
     form, gates, rows, pieces, walk = found.groups()
-    if form in ("tokens", "token_grid"):
-        return Structure(form, "all")  # type: ignore[arg-type]
     if form:
-        return Structure(form)  # type: ignore[arg-type]
+        from atlasgen.runtime.configuration import structure_of_form
+
+        return structure_of_form(form)
     gates = gates or "inline"
     return Structure("split", gates, rows is not None, int(pieces or 1), walk)  # type: ignore[arg-type]
 
