@@ -29,12 +29,12 @@ class Structure:
     form: "split" or "fused"; for rules with a matrix per token (see `single_rows`) "tokens", one kernel
     that walks the blocks and, in each, its rows, or "token_grid", where the maps of all rows of a block are
     made at once, block after block. gates: where gate-only values are computed: "inline" in every kernel
-    that needs them, "vectors" (vectors by a prologue, matrices inline) or "all" (also P from memory). walk_rows: the
-    state kernels walk the rows of a block in tiles instead of holding all of them. pieces: into how many
-    kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values; 3: queries |
-    keys | values; 4: the halo's rows and what weighs rows and carries apart too). A gate's gradient
-    goes where it shares most products. walk: a hidden axis of a deep memory that is walked in tiles; its
-    carries then stream through memory.
+    that needs them, "vectors" (vectors by a prologue, matrices inline) or "all" (also P from memory).
+    walk_rows: the state kernels walk the rows of a block in tiles instead of holding all of them. pieces:
+    into how many kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values;
+    3: queries | keys | values; 4: the halo's rows and what weighs rows and carries apart too). A gate's
+    gradient goes where it shares most products. walk: a hidden axis of a deep memory that is walked in tiles;
+    its carries then stream through memory.
     """
 
     form: Literal["split", "fused", "tokens", "token_grid"] = "split"
