@@ -103,29 +103,40 @@ def square_product(left, right):
 
 
 @triton.jit
-def step_factor(gram, triple):
+def triple_of(triples, step):
+    """The coefficients of a step: steps are loops of the machine, unrolled ones take minutes to compile."""
+    a, b, c = triples[0]
+    for other in tl.static_range(1, len(triples)):
+        a = tl.where(step == other, triples[other][0], a)
+        b = tl.where(step == other, triples[other][1], b)
+        c = tl.where(step == other, triples[other][2], c)
+    return a, b, c
+
+
+@triton.jit
+def step_factor(gram, triples, step):
     """B = a + b A + c A A."""
-    a, b, c = triple
+    a, b, c = triple_of(triples, step)
     return a * identity_like(gram) + b * gram + c * square_product(gram, gram)
 
 
 @triton.jit
-def newton_schulz_chain(gram, triples, first: tl.constexpr, last: tl.constexpr):
+def newton_schulz_chain(gram, triples, first, last):
     """A and Q after the steps first .. last - 1: A' = B A B, Q' = B Q from Q = 1."""
     product = identity_like(gram)
-    for index in tl.static_range(first, last):
-        factor = step_factor(gram, triples[index])
+    for step in range(first, last):
+        factor = step_factor(gram, triples, step)
         product = square_product(factor, product)
         gram = square_product(square_product(gram, factor), factor)
     return gram, product
 
 
 @triton.jit
-def newton_schulz_steps(x, triples, last: tl.constexpr):
+def newton_schulz_steps(x, triples, last):
     """x after the first `last` steps; every third starts from x: rounding of A grows in its null space."""
-    for first in tl.static_range(0, last, 3):
-        end: tl.constexpr = first + 3 if first + 3 < last else last
-        _, product = newton_schulz_chain(square_product(x, tl.trans(x)), triples, first, end)
+    for first in range(0, last, 3):
+        gram = square_product(x, tl.trans(x))
+        _, product = newton_schulz_chain(gram, triples, first, min(first + 3, last))
         x = square_product(product, x)
     return x
 
@@ -141,34 +152,35 @@ def newton_schulz(matrix, triples, wide: tl.constexpr):
 
 
 @triton.jit
-def segment_gradient(x, outer, triples, first: tl.constexpr, last: tl.constexpr):
+def segment_gradient(x, outer, triples, first, last):
     """The gradient of x before the steps first .. last - 1 from that after them; they are made again."""
     start = square_product(x, tl.trans(x))
     _, product = newton_schulz_chain(start, triples, first, last)
     d_product = square_product(outer, tl.trans(x))
     d_gram = tl.zeros_like(start)  # of A after the step
-    for back in tl.static_range(1, last - first + 1):
-        gram, before = newton_schulz_chain(start, triples, first, last - back)
-        factor = step_factor(gram, triples[last - back])
+    for back in range(1, last - first + 1):
+        step = last - back
+        gram, before = newton_schulz_chain(start, triples, first, step)
+        factor = step_factor(gram, triples, step)
         half = square_product(gram, factor)  # A' = (A B) B, and Q' = B Q
         d_half = square_product(d_gram, factor)
         d_factor = square_product(half, d_gram) + square_product(gram, d_half)
         d_factor += square_product(d_product, tl.trans(before))
         d_product = square_product(factor, d_product)
         mixed = square_product(d_factor, gram) + square_product(gram, d_factor)
-        _, b, c = triples[last - back]
+        _a, b, c = triple_of(triples, step)
         d_gram = square_product(d_half, factor) + b * d_factor + c * mixed
     return square_product(tl.trans(product), outer) + square_product(d_gram + tl.trans(d_gram), x)
 
 
 @triton.jit
-def newton_schulz_back(x, outer, triples, steps: tl.constexpr):
+def newton_schulz_back(x, outer, triples, steps):
     """The gradient of x from that of x after all steps."""
-    segments: tl.constexpr = (steps + 2) // 3
-    for back in tl.static_range(0, segments):
-        first: tl.constexpr = 3 * (segments - 1 - back)
-        end: tl.constexpr = first + 3 if first + 3 < steps else steps
-        outer = segment_gradient(newton_schulz_steps(x, triples, first), outer, triples, first, end)
+    segments = (steps + 2) // 3
+    for back in range(0, segments):
+        first = 3 * (segments - 1 - back)
+        before = newton_schulz_steps(x, triples, first)
+        outer = segment_gradient(before, outer, triples, first, min(first + 3, steps))
     return outer
 
 
