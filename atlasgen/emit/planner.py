@@ -5,7 +5,7 @@ from __future__ import annotations
 from atlasgen.emit.backward_plan import BackwardPlanner
 from atlasgen.emit.cuts import Cuts, rows_can_walk, weight_of
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
-from atlasgen.emit.refusals import refuse_without_kernels
+from atlasgen.emit.refusals import refuse_structure, refuse_without_kernels
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 
@@ -103,9 +103,10 @@ class ForwardPlanner:
 def make_plan(program: BlockProgram, backward: BackwardProgram, structure: Structure) -> Plan:
     """The kernels of a rule under a structure.
 
-    Raises CompileError where no kernel computes a value of the program.
+    Raises CompileError where no kernel computes a value of the program, or not under this structure.
     """
     refuse_without_kernels(program)
+    refuse_structure(program, structure)
     cuts = Cuts(program, backward, structure)
     forward, reverse = ForwardPlanner(cuts), BackwardPlanner(cuts)
     if structure.form == "fused":

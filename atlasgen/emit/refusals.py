@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from atlasgen.emit.axes import whole_axes
+from atlasgen.emit.plan import Structure
 from atlasgen.errors import CompileError
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BlockProgram
@@ -28,6 +30,13 @@ def refuse_without_kernels(program: BlockProgram) -> None:
     a value of the program."""
     for field, value, reason, nearest in kernel_refusals(program):
         raise CompileError(field, value, reason, nearest, rule=program.name)
+
+
+def refuse_structure(program: BlockProgram, structure: Structure) -> None:
+    """CompileError where a structure has an axis in tiles whose matrices a map takes whole."""
+    if structure.walk is not None and structure.walk in whole_axes(program):
+        reason = "Newton-Schulz takes whole matrices of this axis, no tiles of them"
+        raise CompileError("structure.walk", structure.walk, reason, "walk = None", rule=program.name)
 
 
 def _operators(nodes: list[Node]) -> Iterator[Refusal]:

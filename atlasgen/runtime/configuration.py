@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import triton
 
-from atlasgen.emit.axes import walked_axis
+from atlasgen.emit.axes import hidden_axis, walked_axis
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.triton_module import EmittedModule, emit_module
 from atlasgen.runtime.launch import KernelTiles, Tiles, padded
@@ -61,9 +61,12 @@ def default_configuration(rule: MemoryRule, target: str | None = None) -> Config
 
     target: a name of targets.toml, None for a CPU.
     """
-    axis = walked_axis(schedule(rule).forward)
-    if axis is None:
+    program = schedule(rule).forward
+    if hidden_axis(program) is None:
         return DEFAULT
+    axis = walked_axis(program)
+    if axis is None:
+        return Configuration(DEFAULT.structure, Tiles(others=KernelTiles(warps=8)))
     structure = replace(DEFAULT.structure, walk_rows=False, walk=axis)
     # Found by compiling a memory of 64-256-64 for every target.
     state = KernelTiles(warps=4 if target is not None and all_targets()[target].backend == "hip" else 8)
