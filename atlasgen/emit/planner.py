@@ -5,8 +5,8 @@ from __future__ import annotations
 from atlasgen.emit.backward_plan import BackwardPlanner
 from atlasgen.emit.cuts import Cuts, rows_can_walk
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
-from atlasgen.emit.refusals import refuse_without_kernels
-from atlasgen.emit.token_plan import refuse_other_form, token_plan
+from atlasgen.emit.refusals import refuse_structure, refuse_without_kernels
+from atlasgen.emit.token_plan import token_plan
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 
@@ -102,10 +102,10 @@ class ForwardPlanner:
 def make_plan(program: BlockProgram, backward: BackwardProgram, structure: Structure) -> Plan:
     """The kernels of a rule under a structure.
 
-    Raises CompileError where no kernel computes a value of the program, or none of that form.
+    Raises CompileError where no kernel computes a value of the program, or not under this structure.
     """
     refuse_without_kernels(program)
-    refuse_other_form(program, structure)
+    refuse_structure(program, structure)
     cuts = Cuts(program, backward, structure)
     if cuts.tokens:
         return token_plan(cuts)

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from atlasgen.emit.axes import whole_axes
+from atlasgen.emit.plan import Structure
+from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.errors import CompileError
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BlockProgram
@@ -28,6 +31,18 @@ def refuse_without_kernels(program: BlockProgram) -> None:
     a value of the program."""
     for field, value, reason, nearest in kernel_refusals(program):
         raise CompileError(field, value, reason, nearest, rule=program.name)
+
+
+def refuse_structure(program: BlockProgram, structure: Structure) -> None:
+    """CompileError where a program's values have not the form, or the tiles, that a structure gives them."""
+    tokens = has_token_matrices(program)
+    if tokens != (structure.form in TOKEN_FORMS):
+        reason = "kernels take the tokens of a block one by one where each has a matrix, and only there"
+        nearest = "tokens" if tokens else "split"
+        raise CompileError("structure.form", structure.form, reason, nearest, rule=program.name)
+    if structure.walk is not None and structure.walk in whole_axes(program):
+        reason = "Newton-Schulz takes whole matrices of this axis, no tiles of them"
+        raise CompileError("structure.walk", structure.walk, reason, "walk = None", rule=program.name)
 
 
 def _operators(nodes: list[Node]) -> Iterator[Refusal]:

@@ -17,22 +17,11 @@ from dataclasses import replace
 
 from atlasgen.emit.backward_plan import BackwardPlanner
 from atlasgen.emit.cuts import Cuts, is_gate_only
-from atlasgen.emit.plan import SINGLE, Kernel, Plan, Store, Structure
-from atlasgen.emit.single_rows import TOKEN_FORMS, SingleRows, has_token_matrices
+from atlasgen.emit.plan import SINGLE, Kernel, Plan, Store
+from atlasgen.emit.single_rows import SingleRows
 from atlasgen.errors import CompileError
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BlockProgram, Carry, Contribution
-
-
-def refuse_other_form(program: BlockProgram, structure: Structure) -> None:
-    """CompileError where a structure's form is not one for programs with, or without, a matrix per token."""
-    tokens = has_token_matrices(program)
-    if tokens == (structure.form in TOKEN_FORMS):
-        return
-    reason = "kernels take the tokens of a block one by one where each has a matrix, and only there"
-    raise CompileError(
-        "structure.form", structure.form, reason, "tokens" if tokens else "split", rule=program.name
-    )
 
 
 def token_plan(cuts: Cuts) -> Plan:

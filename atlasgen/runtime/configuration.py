@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import triton
 
-from atlasgen.emit.axes import walked_axis
+from atlasgen.emit.axes import hidden_axis, walked_axis
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.emit.triton_module import EmittedModule, emit_module
@@ -67,9 +67,11 @@ def default_configuration(rule: MemoryRule, target: str | None = None) -> Config
         iterated = any(node.op == "newton_schulz" for node in program.nodes())
         form = "token_grid" if iterated else "tokens"
         return Configuration(structure_of_form(form), Tiles(others=KernelTiles(warps=8)))
+    if hidden_axis(program) is None:
+        return DEFAULT
     axis = walked_axis(program)
     if axis is None:
-        return DEFAULT
+        return Configuration(DEFAULT.structure, Tiles(others=KernelTiles(warps=8)))
     structure = replace(DEFAULT.structure, walk_rows=False, walk=axis)
     # Found by compiling a memory of 64-256-64 for every target.
     state = KernelTiles(warps=4 if target is not None and all_targets()[target].backend == "hip" else 8)
