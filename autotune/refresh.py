@@ -19,7 +19,7 @@ from atlasgen.autotune.modelled import Modelled
 from atlasgen.autotune.objective import Evaluation, Objective
 from atlasgen.autotune.problems import make_problem
 from atlasgen.autotune.proof import Proof, prove
-from atlasgen.emit.axes import hidden_axis
+from atlasgen.emit.axes import walked_axis
 from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.runtime.configuration import DEFAULT, Configuration, source_key
 from atlasgen.runtime.launch import KernelTiles, Tiles
@@ -107,7 +107,7 @@ def tuned_rules() -> list[MemoryRule]:
     return [
         rule
         for rule, program in programs.items()
-        if not kernel_refusals(program) and hidden_axis(program) is None
+        if not kernel_refusals(program) and walked_axis(program) is None
     ]
 
 

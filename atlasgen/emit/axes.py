@@ -44,4 +44,11 @@ def hidden_axis(program: BlockProgram) -> str | None:
     return next((dim for dim in HIDDEN if dim in found), None)
 
 
+def walked_axis(program: BlockProgram) -> str | None:
+    """The axis of the state that kernels walk in tiles where one is too long for the registers: monomials,
+    else hidden units; None for a matrix over keys."""
+    found = {dim for carry in program.carries for dim in carry.leaf.dims}
+    return "F" if "F" in found else hidden_axis(program)
+
+
 LANES = tuple(name for dim in FEATURES for name in (lane_name(dim), mask_name(dim)))

@@ -16,6 +16,12 @@ from atlasgen.ir.program import Contribution
 PRODUCTS = 2  # of one store of the state's gradient: with more the registers do not suffice
 
 
+def block_gradient(leaf: Node) -> str:
+    """The buffer of the gradient, by block, of a tensor per head or of one of its entries."""
+    index = leaf.get("index")
+    return f"d_{leaf['name']}_blocks" if index is None else f"d_{leaf['name']}_{index}_blocks"
+
+
 def _parts(store: Store) -> list[Store]:
     """A store of a sum with many products as several, each adding to what the one before it wrote."""
     terms = _terms(store.node)
@@ -97,12 +103,14 @@ class BackwardPlanner:
             phases += [Phase((store,), before) for store in cuts.row_stores(stage, known)]
             known |= stage.rows
         phases += [Phase((part,), known) for store in stores for part in _parts(store)]
+        written = tuple(store for phase in phases for store in phase.stores)
+        values = {cuts.streamed_values(phase.stores, set(phase.loaded)) for phase in phases}
         return Kernel(
             "state_gradient",
             "The gradient of the memory from the last block to the first, tile by tile.",
             "reverse",
-            "whole",
-            tuple(store for phase in phases for store in phase.stores),
+            "parallel" if values == {"parallel"} else "whole",
+            written,
             loaded,
             phases=tuple(phases),
             walk=cuts.walk,
@@ -119,7 +127,7 @@ class BackwardPlanner:
             place = "halo" if halo else "rows"
             suffix = "_halo" if halo else ""
             return Store(f"d_{part.tensor}{suffix}", part.node, leaf.dims, place, windowed)
-        return Store(f"d_{part.tensor}_blocks", part.node, leaf.dims, "blocks")
+        return Store(block_gradient(leaf), part.node, leaf.dims, "blocks")
 
     def merged(self) -> list[Store]:
         """Stores of all contributions; those to the same rows from several leaves are added."""

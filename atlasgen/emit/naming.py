@@ -51,6 +51,7 @@ FALLBACK = {
     "when_start": "at_border",
     "expand_age": "by_age",
     "softmax": "softmax",
+    "take": "factor",
 }
 
 

@@ -56,13 +56,14 @@ class ForwardPlanner:
         stores = cuts.streamed(cuts.program.carries, cuts.carry_blocks())
         for name, node, _ in captures:
             stores.append(Store(f"{name}_final", node, node.dims, "capture", False, name, weight_of(name)))
+        loaded = {**cuts.buffers, **cuts.carry_blocks()}
         return Kernel(
             "state",
             "The memory from block to block, tile by tile: a block writes the next one's start.",
             "forward",
-            "whole",
+            cuts.streamed_values(stores, set(loaded)),
             tuple(stores),
-            {**cuts.buffers, **cuts.carry_blocks()},
+            loaded,
             walk=cuts.walk,
             streams=cuts.program.carries,
         )

@@ -13,7 +13,6 @@ from atlasgen.ir.program import BlockProgram
 from atlasgen.schedules.refusals import Refusal
 
 LARGEST_BLOCK = 256  # rows: their [rows, rows] weights are one tile
-_POLYNOMIAL = ("polynomial", "polynomial_gradient", "degree_sum")
 _OTHERWISE = 'or backend = "torch"'
 
 
@@ -40,10 +39,6 @@ def _operators(nodes: list[Node]) -> Iterator[Refusal]:
     elif "contract" in operators or any(len(node.dims) > 2 for node in nodes):
         reason = "no kernel holds a matrix per token yet"
         yield Refusal("optimizer.transform", "one map per token", reason, plain)
-    for node in nodes:
-        if node.op in _POLYNOMIAL:
-            reason = "no kernel makes more features than a key has entries yet"
-            yield Refusal("features.basis", node["basis"], reason, 'basis = "powers"')
 
 
 def _leaves(nodes: list[Node]) -> Iterator[Refusal]:
@@ -57,11 +52,10 @@ def _leaves(nodes: list[Node]) -> Iterator[Refusal]:
         reason = "no kernel holds a block's update back until the block is full yet"
         yield Refusal("block.write", "block", reason, 'write = "token"')
     for leaf in leaves:
-        entry = leaf.get("index") is not None or bool(ROWS & set(leaf.dims))
-        if leaf["kind"] == "head" and entry and leaf["name"] != "row_scale":
-            field = "features.coefficients" if leaf["name"] == "coefficients" else f"inputs.{leaf['name']}"
-            reason = "no kernel reads single entries of a table per head yet"
-            yield Refusal(field, "learned", reason, 'coefficients = "taylor"')
+        by_row = bool(ROWS & set(leaf.dims))
+        if leaf["kind"] == "head" and by_row and leaf["name"] != "row_scale":
+            reason = "no kernel reads a table per head and row yet"
+            yield Refusal(f"inputs.{leaf['name']}", "learned", reason, 'shape = "token"')
 
 
 def _rows(program: BlockProgram) -> Iterator[Refusal]:

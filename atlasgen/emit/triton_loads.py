@@ -83,6 +83,13 @@ class Loads:
             return self._load_rows(node)
         if kind == "host":
             return self.memory.argument(node["name"], "number", node["name"])
+        if kind == "lane":
+            return f"({lane_name(node.dims[0])} + 1)"
+        if kind == "monomial":
+            address = self.memory.monomial_address(node)
+            return f"tl.load({address}, mask={self.mask(node.dims)}, other=0)"
+        if kind == "head" and node.get("index") is not None:
+            return f"tl.load({self.memory.entry_address(node['name'], node['index'])}).to(tl.float32)"
         if kind == "head":
             lanes = [self.lane(dim) for dim in node.dims]
             address = self.memory.head_address(node["name"], node.dims, lanes)

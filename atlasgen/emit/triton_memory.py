@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atlasgen.emit.axes import extent_name
+from atlasgen.emit.axes import extent_name, lane_name
 from atlasgen.emit.naming import Writer
+from atlasgen.ir.node import Node
 
 
 @dataclass(frozen=True)
@@ -19,8 +20,8 @@ class Argument:
     """One parameter of a kernel.
 
     kind: "rows" (token tensor, with two strides), "blocks", "state", "window", "head" (per head, or per head
-    and entry of its own axes), "table" (per head and age), "sequence" (int64 per sequence), "number" or
-    "constant".
+    and entry of its own axes), "table" (per head and age), "codes" and "scales" (int32 and float32, one
+    per monomial), "sequence" (int64 per sequence), "number" or "constant".
     """
 
     name: str
@@ -90,6 +91,18 @@ class Memory:
         """Address text in a contiguous [H, *dims] tensor."""
         pointer = self.argument(f"{name}_pointer", "head", name)
         return f"{pointer} + {self._inner('head', dims, lanes)}"
+
+    def entry_address(self, name: str, index: int) -> str:
+        """Address text of one entry of a contiguous [H, entries] tensor."""
+        pointer = self.argument(f"{name}_pointer", "head", name)
+        length = self.argument(f"{name}_entries", "stride", name)
+        return f"{pointer} + head * {length} + {index}"
+
+    def monomial_address(self, leaf: Node) -> str:
+        """Address text in a contiguous tensor of one entry per monomial."""
+        kind = "scales" if leaf.get("place") is None else "codes"
+        pointer = self.argument(f"{leaf['name']}_pointer", kind, leaf["name"])
+        return f"{pointer} + {lane_name(leaf.dims[0])}"
 
     def state_address(self, name: str, dims: tuple[str, ...], lanes: list[str]) -> str:
         """Address text in a contiguous [B, H, *dims] state."""

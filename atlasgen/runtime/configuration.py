@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import triton
 
-from atlasgen.emit.axes import hidden_axis
+from atlasgen.emit.axes import walked_axis
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.triton_module import EmittedModule, emit_module
 from atlasgen.runtime.launch import KernelTiles, Tiles, padded
@@ -55,11 +55,11 @@ _NO_LIMIT = 1 << 30
 
 
 def default_configuration(rule: MemoryRule, target: str | None = None) -> Configuration:
-    """What serves a rule without any result: a deep memory is walked along its first hidden axis.
+    """What serves a rule without any result: a state with an axis of its own is walked along it.
 
     target: a name of targets.toml, None for a CPU.
     """
-    axis = hidden_axis(schedule(rule).forward)
+    axis = walked_axis(schedule(rule).forward)
     if axis is None:
         return DEFAULT
     structure = replace(DEFAULT.structure, walk_rows=False, walk=axis)

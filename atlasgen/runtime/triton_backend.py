@@ -10,10 +10,13 @@ import triton.language as tl
 from torch import Tensor
 
 from atlasgen.emit.axes import is_anchor
+from atlasgen.emit.backward_plan import block_gradient
+from atlasgen.emit.monomials import with_monomials
 from atlasgen.emit.plan import Kernel
 from atlasgen.emit.refusals import refuse_without_kernels
+from atlasgen.ir.node import Node
 from atlasgen.ir.program import Carry
-from atlasgen.runtime import halo, interpreter
+from atlasgen.runtime import halo, interpreter, polynomial
 from atlasgen.runtime.configuration import Configuration, choose, emitted_module
 from atlasgen.runtime.executable import SavedShapes
 from atlasgen.runtime.launch import CallSizes, Launcher, allocate, own_extents, padded
@@ -37,7 +40,7 @@ class TritonProgram:
     def __init__(self, rule: MemoryRule, configuration: Configuration | None = None) -> None:
         interpreter.install_shim()
         self.rule = rule
-        self.scheduled = schedule(rule)
+        self.scheduled = with_monomials(schedule(rule))
         self.program = self.scheduled.forward
         self.configuration = configuration
         self.windowed = self.scheduled.windowed
@@ -182,6 +185,8 @@ class Call:
             if leaf["name"] not in self.tensors:  # an optional argument that was not given
                 shape = [self.sizes.heads, *(self.extent[dim] for dim in leaf.dims)]
                 self.tensors[leaf["name"]] = torch.full(shape, float(leaf["default"]), device=self.v.device)
+        for leaf in program.leaves("monomial"):
+            self.tensors[leaf["name"]] = self._monomials(leaf)
         for name, tensor in self.tensors.items():
             if name not in ("q", "k", "v"):
                 self.tensors[name] = tensor.contiguous()
@@ -189,6 +194,13 @@ class Call:
         for leaf in program.leaves("host"):
             expression = leaf.get("expression", self.owner.rule.read.scale)
             self.tensors[leaf["name"]] = evaluate_number(expression, sizes)
+
+    def _monomials(self, leaf: Node) -> Tensor:
+        """A table [F] of the feature map: which entries make each monomial, or their orderings' roots."""
+        form = (self.sizes.key, leaf["degrees"], leaf["basis"])
+        if leaf.get("place") is not None:
+            return polynomial.entry_codes(*form, leaf["place"], self.v.device)
+        return polynomial.ordering_roots(*form, leaf["degree"], self.v.device)
 
     # -- buffers -------------------------------------------------------------------------------------
     def shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
@@ -317,8 +329,15 @@ class Call:
         """Sum what the kernels left per block, and keep what the caller can have gradients of."""
         totals: dict[str, Tensor] = {}
         for part in self.owner.scheduled.backward.contributions:
-            if part.leaf["kind"] in ("head", "position"):
-                totals[part.tensor] = self.tensors[f"d_{part.tensor}_blocks"].sum((0, 2))
+            if part.leaf["kind"] not in ("head", "position"):
+                continue
+            total, index = self.tensors[block_gradient(part.leaf)].sum((0, 2)), part.leaf.get("index")
+            if index is None:
+                totals[part.tensor] = total
+                continue
+            if part.tensor not in totals:
+                totals[part.tensor] = torch.zeros_like(self.tensors[part.tensor], dtype=total.dtype)
+            totals[part.tensor][:, index] = total
         given = {name: tensor for name, tensor in self.given.items() if tensor is not None}
         every = {**found, **totals}
         return {name: value.to(given[name].dtype) for name, value in every.items() if name in given}

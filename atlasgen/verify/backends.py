@@ -15,9 +15,9 @@ from atlasgen.spec.rule import MemoryRule
 
 STRUCTURES = (
     "default, fused, split, or split_inline, split_vectors, split_all with _rows, a number of pieces, "
-    "and _D1 to walk a deep memory's first hidden axis"
+    "and _F to walk the features, or _D1 a deep memory's first hidden axis, in tiles"
 )
-_LABEL = re.compile(r"(fused)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(D[1-8]))?")
+_LABEL = re.compile(r"(fused)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(F|D[1-8]))?")
 
 
 class BackendUnavailableError(Exception):

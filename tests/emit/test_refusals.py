@@ -10,7 +10,6 @@ from atlasgen.schedules.serve import schedule
 from atlasgen.spec import rule_from_table
 
 MUON = {"kind": "newton_schulz", "steps": 3}
-POLY = {"kind": "poly", "degree": 2, "basis": "symmetric"}
 STEPS = {"lr": "token"}
 CASES = {
     "optimizer.transform = newton_schulz": (
@@ -20,15 +19,6 @@ CASES = {
     "optimizer.transform = one map per token": (
         {"optimizer": {**STEPS, "transform": [{"kind": "frobenius"}]}},
         {"optimizer": {**STEPS, "transform": []}},
-    ),
-    "features.basis = symmetric": ({"features": POLY}, {"features": {**POLY, "basis": "powers"}}),
-    "features.basis = kronecker": (
-        {"features": {**POLY, "basis": "kronecker"}, "loss": "dot"},
-        {"features": {**POLY, "basis": "powers"}, "loss": "dot"},
-    ),
-    "features.coefficients = learned": (
-        {"features": {**POLY, "basis": "powers", "coefficients": "learned"}},
-        {"features": {**POLY, "basis": "powers", "coefficients": "taylor"}},
     ),
     "block.row_scale = position": (
         {"block": {"size": 4, "row_scale": "position"}},
