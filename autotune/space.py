@@ -30,7 +30,7 @@ def space_table() -> dict[str, Any]:
 def structures(walk: str | None = None) -> list[Structure]:
     """Every structure, the default's neighbours first.
 
-    walk: the hidden axis of a deep memory; its rows are then whole, and the split forms walk that axis.
+    walk: the axis of the state that kernels walk in tiles (`walked_axis`); the split forms do so, rows whole.
     """
     every = [
         Structure(entry["form"], entry["gates"], entry["walk_rows"], pieces)
@@ -114,7 +114,7 @@ def _has_loop(kernel: EmittedKernel) -> bool:
 
 
 def _walked_extent(kernel: EmittedKernel, sizes: CallSizes) -> int:
-    """The padded length of the hidden axis that a kernel walks."""
+    """The padded length of the axis of the state that a kernel walks."""
     return padded(dict(sizes.own)[kernel.kernel.walk or ""])
 
 

@@ -49,8 +49,8 @@ def whole_axes(program: BlockProgram) -> set[str]:
 
 
 def walked_axis(program: BlockProgram) -> str | None:
-    """The hidden axis that kernels of a program walk by default: its first, where tiles of it can be."""
-    axis = hidden_axis(program)
+    """The axis of the state that kernels of a program walk by default, where tiles of it can be."""
+    axis = state_axis(program)
     return None if axis in whole_axes(program) else axis
 
 
@@ -58,6 +58,13 @@ def hidden_axis(program: BlockProgram) -> str | None:
     """The first hidden axis of a deep memory's state, None where the memory is no deeper than a matrix."""
     found = {dim for carry in program.carries for dim in carry.leaf.dims}
     return next((dim for dim in HIDDEN if dim in found), None)
+
+
+def state_axis(program: BlockProgram) -> str | None:
+    """The axis of the state that is too long for the registers: monomials, else hidden units; None for a
+    matrix over keys."""
+    found = {dim for carry in program.carries for dim in carry.leaf.dims}
+    return "F" if "F" in found else hidden_axis(program)
 
 
 LANES = tuple(name for dim in FEATURES for name in (lane_name(dim), mask_name(dim)))

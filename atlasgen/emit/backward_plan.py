@@ -108,12 +108,14 @@ class BackwardPlanner:
             phases += [Phase((store,), before) for store in cuts.row_stores(stage, known)]
             known |= stage.rows
         phases += [Phase((part,), known) for store in stores for part in _parts(store)]
+        written = tuple(store for phase in phases for store in phase.stores)
+        values = {cuts.streamed_values(phase.stores, set(phase.loaded)) for phase in phases}
         return Kernel(
             "state_gradient",
             "The gradient of the memory from the last block to the first, tile by tile.",
             "reverse",
-            "whole",
-            tuple(store for phase in phases for store in phase.stores),
+            "parallel" if values == {"parallel"} else "whole",
+            written,
             loaded,
             phases=tuple(phases),
             walk=cuts.walk,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from atlasgen.emit.axes import WIDE, hidden_axis, whole_of
 from atlasgen.emit.plan import SINGLE, Kernel, Store, Structure, ValueMode
@@ -175,7 +175,13 @@ class Cuts:
         joined = joins_axes(roots, stop)
         if not joined and not contracts(roots, stop, "V"):
             return "parallel"
-        return "whole" if joined or self.deep else other
+        return "whole" if joined or self.deep or self.walk else other
+
+    def streamed_values(self, stores: Sequence[Store], stop: set[Node]) -> ValueMode:
+        """How a kernel that streams the state covers V: in parallel only if all that it writes has V."""
+        if any("V" not in store.axes for store in stores):
+            return "whole"
+        return self.parallel_or([store.node for store in stores], stop, "whole")
 
     def _value_sums(self) -> dict[Node, str]:
         """Vectors of rows that sum over V and do not need the gradients of carries, by buffer name.

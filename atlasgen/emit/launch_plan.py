@@ -10,6 +10,7 @@ from atlasgen.emit.triton_module import EmittedKernel, EmittedModule
 
 # What each kind of argument is, as a shape.
 SHAPES = {"head": "[H]", "table": "[H, c]", "sequence": "[B]", "number": "number"}
+SHAPES |= {"codes": "[F]", "scales": "[F]"}  # of the feature map's monomials
 LEADING = {
     "rows": ["B", "T", "H"],
     "window": ["B", "c - 1", "H"],

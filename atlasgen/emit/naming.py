@@ -53,6 +53,7 @@ FALLBACK = {
     "softmax": "softmax",
     "newton_schulz": "orthogonal",
     "newton_schulz_gradient": "d_orthogonal",
+    "take": "factor",
 }
 
 

@@ -33,8 +33,8 @@ class Structure:
     walk_rows: the state kernels walk the rows of a block in tiles instead of holding all of them. pieces:
     into how many kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values;
     3: queries | keys | values; 4: the halo's rows and what weighs rows and carries apart too). A gate's
-    gradient goes where it shares most products. walk: a hidden axis of a deep memory that is walked in tiles;
-    its carries then stream through memory.
+    gradient goes where it shares most products. walk: an axis of the state, of monomials ("F") or of hidden
+    units, that is walked in tiles; the carries then stream through memory.
     """
 
     form: Literal["split", "fused", "tokens", "token_grid"] = "split"
@@ -104,7 +104,7 @@ class Kernel:
     are launched from the last block to the first. values: how
     the axis V is covered: "none", "whole", "parallel" (one tile per program) or "walked". walk_rows: the axis
     s is walked in tiles. loaded: nodes that are read from [B*H, N, ...] buffers, by buffer name. walk: the
-    hidden axis that is walked in tiles, or the rows j one by one. streams: carries that the kernel passes on
+    state's axis that is walked in tiles, or the rows j one by one. streams: carries that the kernel passes on
     through memory. phases: its stores in the order in which a block makes them, where later ones read what
     earlier ones wrote. rewritten: the program's values by what this kernel has in their place.
     """

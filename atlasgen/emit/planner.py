@@ -55,13 +55,14 @@ class ForwardPlanner:
     def _streaming_state(self) -> Kernel:
         cuts = self.cuts
         stores = cuts.streaming_stores()
+        loaded = {**cuts.buffers, **cuts.carry_blocks()}
         return Kernel(
             "state",
             "The memory from block to block, tile by tile: a block writes the next one's start.",
             "forward",
-            "whole",
+            cuts.streamed_values(stores, set(loaded)),
             tuple(stores),
-            {**cuts.buffers, **cuts.carry_blocks()},
+            loaded,
             walk=cuts.walk,
             streams=cuts.program.carries,
         )

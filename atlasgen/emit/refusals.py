@@ -1,6 +1,6 @@
 """What no kernel computes: each field with the reason and the nearest value that has kernels.
 
-The block program is what is looked at: which operators it has, which leaves, of which axes.
+The block program is what is looked at.
 """
 
 from __future__ import annotations
@@ -11,19 +11,17 @@ from atlasgen.emit.axes import whole_axes
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.errors import CompileError
-from atlasgen.ir.node import Node
 from atlasgen.ir.program import BlockProgram
 from atlasgen.schedules.refusals import Refusal
 
 LARGEST_BLOCK = 256  # rows: their [rows, rows] weights are one tile
-_POLYNOMIAL = ("polynomial", "polynomial_gradient", "degree_sum")
 _OTHERWISE = 'or backend = "torch"'
 
 
 def kernel_refusals(program: BlockProgram) -> list[Refusal]:
     """All refusals of a rule's program, empty where kernels can be written for it."""
-    found = [*_operators(program.nodes()), *_rows(program)]
-    return [entry._replace(nearest=f"{entry.nearest}, {_OTHERWISE}") for entry in dict.fromkeys(found)]
+    found = _rows(program)
+    return [entry._replace(nearest=f"{entry.nearest}, {_OTHERWISE}") for entry in found]
 
 
 def refuse_without_kernels(program: BlockProgram) -> None:
@@ -43,13 +41,6 @@ def refuse_structure(program: BlockProgram, structure: Structure) -> None:
     if structure.walk is not None and structure.walk in whole_axes(program):
         reason = "Newton-Schulz takes whole matrices of this axis, no tiles of them"
         raise CompileError("structure.walk", structure.walk, reason, "walk = None", rule=program.name)
-
-
-def _operators(nodes: list[Node]) -> Iterator[Refusal]:
-    for node in nodes:
-        if node.op in _POLYNOMIAL:
-            reason = "no kernel makes more features than a key has entries yet"
-            yield Refusal("features.basis", node["basis"], reason, 'basis = "powers"')
 
 
 def _rows(program: BlockProgram) -> Iterator[Refusal]:

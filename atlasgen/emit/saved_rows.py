@@ -42,7 +42,8 @@ def row_stages(roots: list[Node], results: set[Node], names: dict[Node, str]) ->
 
 
 def _is_row(node: Node) -> bool:
-    return len(node.dims) == 2 and node.dims[0] in ROWS and node.dims[1] in WIDE
+    """True for rows that may be saved: those of monomials are as many as the state's and made in tiles."""
+    return len(node.dims) == 2 and node.dims[0] in ROWS and node.dims[1] in WIDE - {"F"}
 
 
 def _factors(node: Node) -> list[Node]:

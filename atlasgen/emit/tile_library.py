@@ -71,6 +71,13 @@ def signed_power(x, exponent: tl.constexpr):
 
 
 @triton.jit
+def take(x, codes):
+    # Entry i of each row where the code is i + 1; a monomial of fewer factors has -1 there, the number 1.
+    place = tl.broadcast_to(tl.maximum(codes - 1, 0)[None, :], [x.shape[0], codes.shape[0]])
+    return tl.where(codes[None, :] > 0, tl.gather(x, place, 1), (-codes).to(tl.float32)[None, :])
+
+
+@triton.jit
 def split_log(log):
     # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
     # then have no digits lost, however strong the decay. A reset is counted, not summed.

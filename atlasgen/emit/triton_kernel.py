@@ -277,6 +277,9 @@ class KernelEmitter:
         for node in merged:
             self.text[node] = self._start_sum(node, merged[node])
         self._prepare([part for parts in merged.values() for _, part in parts], stores)
+        captures = not merged and all(store.place == "capture" for store in stores)
+        if captures:  # blocks that are not open need not read what they would hold
+            self.loads.streams.open_guard()
         self._open_loop()
         for node, parts in merged.items():
             for sign, part in parts:
@@ -284,6 +287,8 @@ class KernelEmitter:
         for store in stores:
             self.loads.store(store, self.operand(store.node))
         self._close_loop()
+        if captures:
+            self.loads.streams.close_guard()
 
     def _prepare(self, sums: list[Node], stores: list[Store]) -> None:
         """Emit, before the loop, what the loop needs and does not change in it."""

@@ -97,6 +97,11 @@ class Loads:
             return f"tl.load({address}, mask={self.mask(node.dims)}, other=0.0)"
         if kind == "host":
             return self.memory.argument(node["name"], "number", node["name"])
+        if kind == "lane":
+            return f"({lane_name(node.dims[0])} + 1)"
+        if kind == "monomial":
+            address = self.memory.monomial_address(node)
+            return f"tl.load({address}, mask={self.mask(node.dims)}, other=0)"
         if kind == "head":
             lanes = [self.lane(dim) for dim in node.dims]
             if node.get("index") is None:

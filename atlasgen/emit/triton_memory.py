@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atlasgen.emit.axes import extent_name
+from atlasgen.emit.axes import extent_name, lane_name
 from atlasgen.emit.naming import Writer
+from atlasgen.ir.node import Node
 
 NUMBERS = frozenset({"token"})  # lanes that are one number
 
@@ -21,8 +22,9 @@ class Argument:
     """One parameter of a kernel.
 
     kind: "rows" (token tensor, with two strides), "blocks", "tokens" (per row of one block), "state",
-    "window", "head" (per head, or per head and entry of its own axes), "table" (per head and age),
-    "sequence" (int64 per sequence), "number" or "constant".
+    "window", "head" (per head, or per head and entry of its own axes), "table" (per head and age), "codes"
+    and "scales" (int32 and float32, one per monomial), "sequence" (int64 per sequence), "number" or
+    "constant".
     """
 
     name: str
@@ -103,6 +105,12 @@ class Memory:
         pointer = self.argument(f"{name}_pointer", "head", name)
         columns = self.argument(f"{name}_columns", "stride", name)
         return f"{pointer} + head * {columns} + {index}"
+
+    def monomial_address(self, leaf: Node) -> str:
+        """Address text in a contiguous tensor of one entry per monomial."""
+        kind = "scales" if leaf.get("place") is None else "codes"
+        pointer = self.argument(f"{leaf['name']}_pointer", kind, leaf["name"])
+        return f"{pointer} + {lane_name(leaf.dims[0])}"
 
     def state_address(self, name: str, dims: tuple[str, ...], lanes: list[str]) -> str:
         """Address text in a contiguous [B, H, *dims] state."""

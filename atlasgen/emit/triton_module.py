@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from atlasgen.emit import tile_library
 from atlasgen.emit.axes import FEATURES
 from atlasgen.emit.formatting import formatted
+from atlasgen.emit.monomials import with_monomials
 from atlasgen.emit.naming import LINE
 from atlasgen.emit.plan import Kernel, Plan, Structure
 from atlasgen.emit.planner import make_plan
@@ -363,6 +364,7 @@ def _argument_order(argument: Argument) -> tuple[int, str]:
 
 def emit_module(scheduled: Scheduled, structure: Structure) -> EmittedModule:
     """All kernels of a rule under one structure, as one module's source."""
+    scheduled = with_monomials(scheduled)
     plan = make_plan(scheduled.forward, scheduled.backward, structure)
     kernels = {kernel.name: FunctionEmitter(scheduled, kernel).emit() for kernel in plan.kernels}
     body = "\n\n".join(kernel.text for kernel in kernels.values())

@@ -22,6 +22,7 @@ class Streams:
         self.loads, self.memory, self.writer = loads, loads.memory, loads.writer
         self.reverse = loads.emitter.kernel.backwards
         self.captured: dict[str, list[str]] = {}
+        self._guarded = False
 
     def store(self, store: Store, text: str) -> None:
         """Write a value to the place that its store names."""
@@ -66,12 +67,25 @@ class Streams:
             return value
         return self.loads.emitter.assign_text(value if axes else f"0.0 + {value}", "following")
 
-    def _capture(self, store: Store, value: str) -> None:
+    def open_guard(self) -> None:
+        """What follows runs in the block that stays open, where the call's final values are wanted."""
         self.writer.push(f"if {self.memory.flag('STORE_FINAL')}:")
         self.writer.push("if block == open_block:")
+        self._guarded = True
+
+    def close_guard(self) -> None:
+        """The end of what `open_guard` began."""
+        self.writer.pop()
+        self.writer.pop()
+        self._guarded = False
+
+    def _capture(self, store: Store, value: str) -> None:
+        inside = self._guarded
+        if not inside:
+            self.open_guard()
         self._write(self._state(store.target, store.axes), value, store.axes)
-        self.writer.pop()
-        self.writer.pop()
+        if not inside:
+            self.close_guard()
 
     def _start(self, store: Store, value: str) -> None:
         self.writer.push(f"if {self.memory.flag('RESUME')}:")

@@ -195,6 +195,14 @@ def polynomial(x: Node, coefficients: Iterable[Node], degrees: tuple[int, ...], 
     return Node("polynomial", (x, *coefficients), dims, degrees=degrees, basis=basis)
 
 
+def take(x: Node, entries: Node) -> Node:
+    """Entries of each row of x by codes: [rows, K] -> [rows, F].
+
+    entries [F]: i + 1 for entry i, 0 for the number 0, -1 for the number 1.
+    """
+    return Node("take", (x, entries), ordered((*(dim for dim in x.dims if dim != "K"), *entries.dims)))
+
+
 def _diagonal(node: Node, dim: str) -> tuple[str, Node] | None:
     """(other axis, diagonal values) if the node is a diagonal matrix with axis `dim`."""
     if node.op != "mask" or node["low"] != 0 or node["high"] != 0:

@@ -14,7 +14,7 @@ from atlasgen.ir.node import Node, walk
 from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry, Contribution
 
-NO_GRADIENT = ("live", "exists", "border", "host")
+NO_GRADIENT = ("live", "exists", "border", "lane", "monomial", "host")
 
 
 def backpropagate(seeds: Mapping[Node, Node], points: Collection[Node] = ()) -> dict[Node, Node]:

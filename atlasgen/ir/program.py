@@ -13,6 +13,8 @@ exists                1 where a source row holds a token of the sequence (`segme
 border                1 in the last row of a block that is full (of no axis: where the block is full)
 carry                 the value at the start of the block, passed from block to block
 invariant             [B, H, ...]: the same in all blocks (memory to decay to, anchor to resume from)
+lane                  the position along its axis, counted from 1, which a kernel has anyway
+monomial              [F], the same for all: entries (`place`) or numbers (`degree`) of the feature map
 host                  a number that the sizes give: its `expression` in K, F and V; without one the scale
 token_gradient        the gradient of an output of rows (dy)
 carry_gradient        the gradient of a carry's value after this block

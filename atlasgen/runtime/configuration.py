@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import triton
 
-from atlasgen.emit.axes import hidden_axis, walked_axis
+from atlasgen.emit.axes import state_axis, walked_axis
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.emit.triton_module import EmittedModule, emit_module
@@ -56,7 +56,7 @@ _NO_LIMIT = 1 << 30
 
 
 def default_configuration(rule: MemoryRule, target: str | None = None) -> Configuration:
-    """What serves a rule without any result: a deep memory is walked along its first hidden axis.
+    """What serves a rule without any result: a state with an axis of its own is walked along it.
 
     Where a map takes whole matrices of that axis, the kernels hold it whole.
 
@@ -67,7 +67,7 @@ def default_configuration(rule: MemoryRule, target: str | None = None) -> Config
         iterated = any(node.op == "newton_schulz" for node in program.nodes())
         form = "token_grid" if iterated else "tokens"
         return Configuration(structure_of_form(form), Tiles(others=KernelTiles(warps=8)))
-    if hidden_axis(program) is None:
+    if state_axis(program) is None:
         return DEFAULT
     axis = walked_axis(program)
     if axis is None:

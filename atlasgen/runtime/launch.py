@@ -40,7 +40,7 @@ class KernelTiles:
     block_hidden: int = 16
 
     def to_table(self) -> dict[str, int]:
-        """Plain content; the tile of hidden units is left out where it is the default."""
+        """Plain content; the tile of the walked axis is left out where it is the default."""
         table = asdict(self)
         if self.block_hidden == KernelTiles().block_hidden:
             del table["block_hidden"]

@@ -49,6 +49,36 @@ def _own(x: Tensor, degree: int, basis: str) -> tuple[Tensor, Tensor]:
     return indices.to(x.device), roots.to(x)
 
 
+@lru_cache(maxsize=64)
+def entry_codes(size: int, degrees: tuple[int, ...], basis: str, place: int, device: torch.device) -> Tensor:
+    """Codes int32 [F] of factor number `place` of each monomial, as `take` reads them; -1 (the number 1) for
+    a monomial of fewer factors."""
+    with torch.inference_mode(False):
+        parts = []
+        for degree in degrees:
+            indices, _ = monomials(size, degree, basis)
+            missing = torch.full((len(indices),), -1)
+            parts.append(indices[:, place] + 1 if place < degree else missing)
+        return torch.cat(parts).to(torch.int32).to(device)
+
+
+@lru_cache(maxsize=64)
+def ordering_roots(
+    size: int, degrees: tuple[int, ...], basis: str, degree: int, device: torch.device
+) -> Tensor:
+    """float32 [F]: roots of the orderings of the monomials of one degree, 0 for those of others."""
+    with torch.inference_mode(False):
+        parts = [monomials(size, other, basis)[1] * float(other == degree) for other in degrees]
+        return torch.cat([part.float() for part in parts]).to(device)
+
+
+def take(x: Tensor, codes: Tensor) -> Tensor:
+    """[.., rows, K] by codes [.., F] -> [.., rows, F]: i + 1 for entry i, 0 for the number 0, -1 for 1."""
+    codes = codes[..., None, :].expand(*x.shape[:-1], codes.shape[-1])
+    picked = x.gather(-1, (codes - 1).clamp(min=0).long())
+    return torch.where(codes > 0, picked, (-codes).to(x))
+
+
 def features(x: Tensor, coefficients: Sequence[Number], degrees: Sequence[int], basis: str) -> Tensor:
     """phi of each row: [.., K] -> [.., F]. coefficients: numbers, or tensors without the last two axes."""
     parts = []

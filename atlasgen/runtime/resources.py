@@ -53,6 +53,8 @@ def signature(kernel: EmittedKernel, dtype: str) -> tuple[dict[str, str], dict[s
             types[argument.name] = "i32:16" if aligned else "i32"
         elif argument.kind == "number":
             types[argument.name] = "fp32"
+        elif argument.kind == "codes":
+            types[argument.name] = "*i32"
         elif not _given(argument):
             constants[argument.name] = None
         else:

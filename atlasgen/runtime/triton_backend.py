@@ -12,11 +12,12 @@ from torch import Tensor
 
 from atlasgen.emit.axes import is_anchor
 from atlasgen.emit.backward_plan import head_gradient
+from atlasgen.emit.monomials import with_monomials
 from atlasgen.emit.plan import Kernel
 from atlasgen.emit.refusals import refuse_without_kernels
 from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.program import Carry
-from atlasgen.runtime import halo, interpreter
+from atlasgen.runtime import halo, interpreter, polynomial
 from atlasgen.runtime.configuration import Configuration, choose, emitted_module
 from atlasgen.runtime.executable import SavedShapes
 from atlasgen.runtime.launch import CallSizes, Launcher, allocate, own_extents, padded
@@ -40,7 +41,7 @@ class TritonProgram:
     def __init__(self, rule: MemoryRule, configuration: Configuration | None = None) -> None:
         interpreter.install_shim()
         self.rule = rule
-        self.scheduled = schedule(rule)
+        self.scheduled = with_monomials(schedule(rule))
         self.program = self.scheduled.forward
         self.configuration = configuration
         self.windowed = self.scheduled.windowed
@@ -184,6 +185,8 @@ class Call:
         for leaf in program.leaves("head"):
             if leaf["name"] not in self.tensors:  # an optional argument that was not given
                 self.tensors[leaf["name"]] = self._default(leaf)
+        for leaf in program.leaves("monomial"):
+            self.tensors[leaf["name"]] = self._monomials(leaf)
         for name, tensor in self.tensors.items():
             if name not in ("q", "k", "v"):
                 self.tensors[name] = tensor.contiguous()
@@ -202,6 +205,13 @@ class Call:
             return torch.full((self.sizes.heads, *own), value, device=self.v.device)
         entries = [evaluate_number(leaf["default"], {"row": row}) for row in range(own[0])]
         return torch.tensor(entries, device=self.v.device).expand(self.sizes.heads, -1)
+
+    def _monomials(self, leaf: Node) -> Tensor:
+        """A table [F] of the feature map: which entries make each monomial, or their orderings' roots."""
+        form = (self.sizes.key, leaf["degrees"], leaf["basis"])
+        if leaf.get("place") is not None:
+            return polynomial.entry_codes(*form, leaf["place"], self.v.device)
+        return polynomial.ordering_roots(*form, leaf["degree"], self.v.device)
 
     # -- buffers -------------------------------------------------------------------------------------
     def shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:

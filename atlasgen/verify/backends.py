@@ -15,10 +15,11 @@ from atlasgen.spec.rule import MemoryRule
 
 STRUCTURES = (
     "default, fused, tokens or token_grid for rules with a matrix per token, split, or split_inline, "
-    "split_vectors, split_all with _rows, a number of pieces, and _D1 to walk a deep memory's hidden axis"
+    "split_vectors, split_all with _rows, a number of pieces, and _F to walk the features, or _D1 a deep "
+    "memory's first hidden axis, in tiles"
 )
 _LABEL = re.compile(
-    r"(fused|tokens|token_grid)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(D[1-8]))?"
+    r"(fused|tokens|token_grid)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(F|D[1-8]))?"
 )
 
 

@@ -292,27 +292,35 @@ def state(
             # M*: the memory at the last border
             anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
             predictions += tl.dot(value_2.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-        for hidden_1_start in range(0, D1, BLOCK_D1):
-            hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
-            is_hidden_1 = hidden_1 < D1
-            anchor_W1_2 = (
-                tl.load(
-                    anchor_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-                    mask=is_feature[:, None] & is_hidden_1[None, :],
-                    other=0.0,
-                )
-                if RESUME
-                else 0.0
-            )
-            memory_W1_2 = tl.load(
-                memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-                mask=is_feature[:, None] & is_hidden_1[None, :],
-                other=0.0,
-            )
-            # M*: the memory at the last border
-            anchor_point_W1_2 = tl.where(block == 0, anchor_W1_2, memory_W1_2) if RESUME else memory_W1_2
-            if STORE_FINAL:
-                if block == open_block:
+        if STORE_FINAL:
+            if block == open_block:
+                for hidden_1_start in range(0, D1, BLOCK_D1):
+                    hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
+                    is_hidden_1 = hidden_1 < D1
+                    anchor_W1_2 = (
+                        tl.load(
+                            anchor_W1_pointer
+                            + memory_index * (K * D1)
+                            + feature[:, None] * D1
+                            + hidden_1[None, :],
+                            mask=is_feature[:, None] & is_hidden_1[None, :],
+                            other=0.0,
+                        )
+                        if RESUME
+                        else 0.0
+                    )
+                    memory_W1_2 = tl.load(
+                        memory_W1_blocks_pointer
+                        + slot * (K * D1)
+                        + feature[:, None] * D1
+                        + hidden_1[None, :],
+                        mask=is_feature[:, None] & is_hidden_1[None, :],
+                        other=0.0,
+                    )
+                    # M*: the memory at the last border
+                    anchor_point_W1_2 = (
+                        tl.where(block == 0, anchor_W1_2, memory_W1_2) if RESUME else memory_W1_2
+                    )
                     tl.store(
                         anchor_W1_final_pointer
                         + memory_index * (K * D1)
@@ -321,27 +329,32 @@ def state(
                         anchor_point_W1_2,
                         mask=is_feature[:, None] & is_hidden_1[None, :],
                     )
-        for hidden_1_start in range(0, D1, BLOCK_D1):
-            hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
-            is_hidden_1 = hidden_1 < D1
-            anchor_W2_2 = (
-                tl.load(
-                    anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-                    mask=is_hidden_1[:, None] & is_value[None, :],
-                    other=0.0,
-                )
-                if RESUME
-                else 0.0
-            )
-            memory_W2_2 = tl.load(
-                memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-                mask=is_hidden_1[:, None] & is_value[None, :],
-                other=0.0,
-            )
-            # M*: the memory at the last border
-            anchor_point_W2_2 = tl.where(block == 0, anchor_W2_2, memory_W2_2) if RESUME else memory_W2_2
-            if STORE_FINAL:
-                if block == open_block:
+        if STORE_FINAL:
+            if block == open_block:
+                for hidden_1_start in range(0, D1, BLOCK_D1):
+                    hidden_1 = hidden_1_start + tl.arange(0, BLOCK_D1)
+                    is_hidden_1 = hidden_1 < D1
+                    anchor_W2_2 = (
+                        tl.load(
+                            anchor_W2_pointer
+                            + memory_index * (D1 * V)
+                            + hidden_1[:, None] * V
+                            + value[None, :],
+                            mask=is_hidden_1[:, None] & is_value[None, :],
+                            other=0.0,
+                        )
+                        if RESUME
+                        else 0.0
+                    )
+                    memory_W2_2 = tl.load(
+                        memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+                        mask=is_hidden_1[:, None] & is_value[None, :],
+                        other=0.0,
+                    )
+                    # M*: the memory at the last border
+                    anchor_point_W2_2 = (
+                        tl.where(block == 0, anchor_W2_2, memory_W2_2) if RESUME else memory_W2_2
+                    )
                     tl.store(
                         anchor_W2_final_pointer
                         + memory_index * (D1 * V)

@@ -36,15 +36,16 @@ NAMES = [
     "plan.md",
     "manifest.json",
 ]
-WITH_KERNELS = ("simple_gla", "omeganet_linear", "titans_gd")
+WITH_KERNELS = ("simple_gla", "omeganet_linear", "titans_gd", "swla")
+WITHOUT = rule_from_table({"rule": "long_block", "doc": "Blocks too long.", "loss": "l2", "block": 512})
 
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the packages of some rules, the last of which no kernel computes."""
     folder = tmp_path_factory.mktemp("built")
-    for name in (*WITH_KERNELS, "swla"):
-        assert packages.write_package(load_rule(name), folder) == folder / name
+    for rule in (*map(load_rule, WITH_KERNELS), WITHOUT):
+        assert packages.write_package(rule, folder) == folder / rule.name
     return folder
 
 
@@ -80,13 +81,13 @@ def test_a_package_holds_the_rule_and_what_the_compiler_emits(built):
 
 
 def test_a_rule_without_kernels_has_a_package_that_says_why(built):
-    folder, rule = built / "swla", load_rule("swla")
+    folder, rule = built / WITHOUT.name, WITHOUT
     kernels = ("kernels_split.py", "kernels_fused.py")
     assert {path.name for path in folder.iterdir()} == set(NAMES) - set(kernels)
     manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     assert manifest["structures"] == {}
     (entry,) = manifest["without_kernels"]
-    assert (entry["field"], entry["value"]) == ("features.basis", "symmetric")
+    assert (entry["field"], entry["value"]) == ("block.size", 512)
     with pytest.raises(CompileError) as caught:
         emit_module(schedule(rule), default_configuration(rule).structure)
     error = caught.value
@@ -108,11 +109,10 @@ def test_the_readme_lists_every_package_and_whether_it_has_kernels():
 
 
 def test_packages_without_kernels_are_compared_like_others(tmp_path):
-    rule = load_rule("swla")
-    folder = packages.write_package(rule, tmp_path)
-    assert packages.stale(tmp_path, [rule]) == []
+    folder = packages.write_package(WITHOUT, tmp_path)
+    assert packages.stale(tmp_path, [WITHOUT]) == []
     (folder / "kernels_split.py").write_text("")
-    assert packages.stale(tmp_path, [rule]) == ["swla/kernels_split.py: no part of the package"]
+    assert packages.stale(tmp_path, [WITHOUT]) == ["long_block/kernels_split.py: no part of the package"]
 
 
 def test_the_torch_program_is_the_one_that_runs(built):

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from atlasgen.emit.torch_emitter import LoopText, TorchEmitter, leaf_name
 from atlasgen.ir import build
-from atlasgen.ir.differentiate import backpropagate
+from atlasgen.ir.differentiate import NO_GRADIENT, backpropagate
 from atlasgen.ir.node import Node, walk
 from atlasgen.runtime import blocks
 
@@ -29,9 +29,13 @@ def token(name: str, dims: str, segment: str = "block") -> Node:
 
 
 def array_of(leaf: Node, generator: torch.Generator, positive: bool = False) -> Tensor:
-    """A random float64 array of a leaf."""
+    """A random float64 array of a leaf; of whole numbers where it says which entries are meant."""
+    if leaf["kind"] == "lane":
+        return torch.arange(1, EXTENT[leaf.dims[0]] + 1)
     blocks_held = 1 if leaf["kind"] == "invariant" else BATCH[2]
     shape = (*BATCH[:2], blocks_held, *(EXTENT[dim] for dim in leaf.dims))
+    if leaf["kind"] == "monomial":
+        return torch.randint(-1, EXTENT["K"] + 1, shape, generator=generator)
     value = torch.randn(shape, generator=generator, dtype=torch.float64)
     return value.abs() + 0.1 if positive else value
 
@@ -109,11 +113,13 @@ def check_derivatives(node: Node, arrays: Arrays, tolerance: float = 1e-6) -> No
 
     leaves: dict[str, list[Node]] = {}  # an argument may be read along several axes
     for entry in walk([node]):
-        if entry.op == "leaf":
+        if entry.op == "leaf" and entry["kind"] not in NO_GRADIENT:
             leaves.setdefault(leaf_name(entry), []).append(entry)
+    lanes = [entry for entry in walk(gradients.values()) if entry.op == "leaf" and entry["kind"] == "lane"]
+    fixed = {leaf_name(lane): array_of(lane, generator) for lane in lanes}
     for name, readings in leaves.items():
         direction = torch.randn(arrays[name].shape, generator=generator, dtype=torch.float64)
-        known, slope = {**arrays, "seed": cotangent}, 0.0
+        known, slope = {**arrays, **fixed, "seed": cotangent}, 0.0
         for leaf in readings:
             if leaf in gradients:
                 value = full(value_of(gradients[leaf], known), gradients[leaf], leaf.dims)

@@ -123,6 +123,7 @@ CASES |= {
     "newton_schulz": build.newton_schulz(matrices, "K", "V", TRIPLES, False),
     "newton_schulz one matrix": build.newton_schulz(memory, "K", "V", TRIPLES, False),
     "polynomial": phi,
+    "take": build.take(a, build.leaf("codes", "F", kind="monomial", place=0)),
 }
 ONCE = {
     "newton_schulz_gradient": OPERATORS["newton_schulz"].derivative(CASES["newton_schulz"], matrices, 0),
@@ -178,8 +179,16 @@ def test_flops_are_counted(name):
 # -- derivatives -------------------------------------------------------------------------------------
 
 
+@pytest.fixture
+def numbers_in_float64():
+    """A value made of flags alone takes the default dtype."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
 @each_case
-def test_derivative(name):
+def test_derivative(name, numbers_in_float64):
     check_derivatives(CASES[name], arrays_for(name))
 
 

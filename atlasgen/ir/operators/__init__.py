@@ -6,7 +6,7 @@ from atlasgen.ir.operators.base import Operator
 from atlasgen.ir.operators.contraction import Contract, Dot, Sum
 from atlasgen.ir.operators.elementwise import Add, Const, Leaf, Map, Rename, Softmax
 from atlasgen.ir.operators.newton_schulz import NewtonSchulz, NewtonSchulzGradient
-from atlasgen.ir.operators.polynomial import DegreeSum, Polynomial, PolynomialGradient
+from atlasgen.ir.operators.polynomial import DegreeSum, Polynomial, PolynomialGradient, Take
 from atlasgen.ir.operators.scan import (
     AtStart,
     Cumsum,
@@ -31,6 +31,7 @@ OPERATORS: dict[str, Operator] = {
         Contract(),
         NewtonSchulz(),
         NewtonSchulzGradient(),
+        Take(),
         Polynomial(),
         PolynomialGradient(),
         DegreeSum(),
