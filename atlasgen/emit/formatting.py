@@ -222,13 +222,35 @@ def _hugging(prefix: str, node: ast.expr, suffix: str, indent: int) -> list[str]
     last, needed = _end(node, "right")
     words = _operand(last, needed)
     if isinstance(last, ast.Call) or words.startswith("("):
-        lines = _operand_lines(prefix + flat.removesuffix(words), last, suffix, indent, needed)
-        return lines if len(lines) > 1 and len(lines[0]) <= WIDTH else None
+        head = prefix + flat.removesuffix(words)
+        lines = _operand_lines(head, last, suffix, indent, needed)
+        if len(lines) > 1 and len(lines[0]) <= WIDTH:
+            return lines
+        return _in_last_brackets(head, words + suffix, indent)
     first, needed = _end(node, "left")
     words = _operand(first, needed)
     if words.startswith("(") and _level(first) < needed:
         return _operand_lines(prefix, first, flat.removeprefix(words) + suffix, indent, needed)
     return None
+
+
+def _in_last_brackets(head: str, rest: str, indent: int) -> list[str] | None:
+    """`head rest` broken inside the last pair of brackets of `head` that opens on the line; None without."""
+    space, depth, pairs = " " * indent, 0, list[list[int]]()
+    for place, letter in enumerate(head):
+        if letter in "([":
+            pairs += [[place, place]] if depth == 0 else []
+            depth += 1
+        elif letter in ")]":
+            depth -= 1
+            pairs[-1][1] = place
+    fitting = [pair for pair in pairs if indent + pair[0] < WIDTH]
+    if not fitting:
+        return None
+    opening, closing = fitting[-1]
+    lines = [space + head[: opening + 1], f"{space}    {head[opening + 1 : closing]}"]
+    lines.append(space + head[closing:] + rest)
+    return lines if all(len(line) <= WIDTH for line in lines) else None
 
 
 def _end(node: ast.BinOp, side: str) -> tuple[ast.expr, int]:

@@ -539,10 +539,9 @@ def state_gradient(
         )
         value_11 = tl.sum(combined_10 * combined_10, 1) * inverse_V
         value_12 = tl.sum(value_10 * combined_10, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_11 + 1e-06)))
-        combined_11 = (
-            value_10 * tl.exp(-0.5 * tl.log(value_11 + 1e-06))[:, None]
-            + (value_12 * inverse_V)[:, None] * (2.0 * combined_10)
-        )
+        combined_11 = value_10 * tl.exp(-0.5 * tl.log(value_11 + 1e-06))[:, None] + (value_12 * inverse_V)[
+            :, None
+        ] * (2.0 * combined_10)
         combined_12 = tl.where(
             is_value[None, :],
             combined_11 + (tl.sum(-combined_11, 1) * inverse_V)[:, None],
@@ -819,10 +818,9 @@ def output_gradient_v(
     combined_8 = tl.where(is_value[None, :], combined_7 - (tl.sum(combined_7, 1) * inverse_V)[:, None], 0.0)
     value_11 = tl.sum(combined_8 * combined_8, 1) * inverse_V
     value_12 = tl.sum(value_4 * combined_8, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_11 + 1e-06)))
-    combined_9 = (
-        value_4 * tl.exp(-0.5 * tl.log(value_11 + 1e-06))[:, None]
-        + (value_12 * inverse_V)[:, None] * (2.0 * combined_8)
-    )
+    combined_9 = value_4 * tl.exp(-0.5 * tl.log(value_11 + 1e-06))[:, None] + (value_12 * inverse_V)[
+        :, None
+    ] * (2.0 * combined_8)
     combined_10 = tl.where(is_value[None, :], combined_9 + (tl.sum(-combined_9, 1) * inverse_V)[:, None], 0.0)
     value_13 = combined_10 * row_scale_2[:, None]
     product_7 = tl.dot(tl.trans(weights.to(DOT)), value_13.to(DOT), input_precision=PRECISION)
@@ -990,10 +988,9 @@ def output_gradient_q(
     combined_8 = tl.where(is_value[None, :], combined_7 - (tl.sum(combined_7, 1) * inverse_V)[:, None], 0.0)
     value_7 = tl.sum(combined_8 * combined_8, 1) * inverse_V
     value_8 = tl.sum(value_2 * combined_8, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_7 + 1e-06)))
-    combined_9 = (
-        value_2 * tl.exp(-0.5 * tl.log(value_7 + 1e-06))[:, None]
-        + (value_8 * inverse_V)[:, None] * (2.0 * combined_8)
-    )
+    combined_9 = value_2 * tl.exp(-0.5 * tl.log(value_7 + 1e-06))[:, None] + (value_8 * inverse_V)[
+        :, None
+    ] * (2.0 * combined_8)
     combined_10 = tl.where(is_value[None, :], combined_9 + (tl.sum(-combined_9, 1) * inverse_V)[:, None], 0.0)
     product_6 = tl.dot(combined_10.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
     value_9 = combined_10 * row_scale[:, None]
@@ -1188,10 +1185,9 @@ def output_gradient_k(
     combined_8 = tl.where(is_value[None, :], combined_7 - (tl.sum(combined_7, 1) * inverse_V)[:, None], 0.0)
     value_12 = tl.sum(combined_8 * combined_8, 1) * inverse_V
     value_13 = tl.sum(value_11 * combined_8, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_12 + 1e-06)))
-    combined_9 = (
-        value_11 * tl.exp(-0.5 * tl.log(value_12 + 1e-06))[:, None]
-        + (value_13 * inverse_V)[:, None] * (2.0 * combined_8)
-    )
+    combined_9 = value_11 * tl.exp(-0.5 * tl.log(value_12 + 1e-06))[:, None] + (value_13 * inverse_V)[
+        :, None
+    ] * (2.0 * combined_8)
     combined_10 = tl.where(is_value[None, :], combined_9 + (tl.sum(-combined_9, 1) * inverse_V)[:, None], 0.0)
     value_14 = combined_10 * row_scale_2[:, None]
     product_8 = tl.dot(tl.trans(weights.to(DOT)), value_14.to(DOT), input_precision=PRECISION)

@@ -554,10 +554,9 @@ def state_gradient(
         )
         value_11 = tl.sum(combined_9 * combined_9, 1) * inverse_V
         value_12 = tl.sum(value_10 * combined_9, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_11 + 1e-06)))
-        combined_10 = (
-            value_10 * tl.exp(-0.5 * tl.log(value_11 + 1e-06))[:, None]
-            + (value_12 * inverse_V)[:, None] * (2.0 * combined_9)
-        )
+        combined_10 = value_10 * tl.exp(-0.5 * tl.log(value_11 + 1e-06))[:, None] + (value_12 * inverse_V)[
+            :, None
+        ] * (2.0 * combined_9)
         combined_11 = tl.where(
             is_value[None, :],
             d_reads + combined_10 + (tl.sum(-combined_10, 1) * inverse_V)[:, None],
@@ -824,10 +823,9 @@ def output_gradient_v(
     combined_7 = tl.where(is_value[None, :], combined_6 - (tl.sum(combined_6, 1) * inverse_V)[:, None], 0.0)
     value_11 = tl.sum(combined_7 * combined_7, 1) * inverse_V
     value_12 = tl.sum(value_4 * combined_7, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_11 + 1e-06)))
-    combined_8 = (
-        value_4 * tl.exp(-0.5 * tl.log(value_11 + 1e-06))[:, None]
-        + (value_12 * inverse_V)[:, None] * (2.0 * combined_7)
-    )
+    combined_8 = value_4 * tl.exp(-0.5 * tl.log(value_11 + 1e-06))[:, None] + (value_12 * inverse_V)[
+        :, None
+    ] * (2.0 * combined_7)
     combined_9 = tl.where(
         is_value[None, :],
         d_reads + combined_8 + (tl.sum(-combined_8, 1) * inverse_V)[:, None],
@@ -991,10 +989,9 @@ def output_gradient_q(
     combined_7 = tl.where(is_value[None, :], combined_6 - (tl.sum(combined_6, 1) * inverse_V)[:, None], 0.0)
     value_7 = tl.sum(combined_7 * combined_7, 1) * inverse_V
     value_8 = tl.sum(value_2 * combined_7, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_7 + 1e-06)))
-    combined_8 = (
-        value_2 * tl.exp(-0.5 * tl.log(value_7 + 1e-06))[:, None]
-        + (value_8 * inverse_V)[:, None] * (2.0 * combined_7)
-    )
+    combined_8 = value_2 * tl.exp(-0.5 * tl.log(value_7 + 1e-06))[:, None] + (value_8 * inverse_V)[
+        :, None
+    ] * (2.0 * combined_7)
     combined_9 = tl.where(
         is_value[None, :],
         d_reads + combined_8 + (tl.sum(-combined_8, 1) * inverse_V)[:, None],
@@ -1185,10 +1182,9 @@ def output_gradient_k(
     combined_7 = tl.where(is_value[None, :], combined_6 - (tl.sum(combined_6, 1) * inverse_V)[:, None], 0.0)
     value_12 = tl.sum(combined_7 * combined_7, 1) * inverse_V
     value_13 = tl.sum(value_11 * combined_7, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_12 + 1e-06)))
-    combined_8 = (
-        value_11 * tl.exp(-0.5 * tl.log(value_12 + 1e-06))[:, None]
-        + (value_13 * inverse_V)[:, None] * (2.0 * combined_7)
-    )
+    combined_8 = value_11 * tl.exp(-0.5 * tl.log(value_12 + 1e-06))[:, None] + (value_13 * inverse_V)[
+        :, None
+    ] * (2.0 * combined_7)
     combined_9 = tl.where(
         is_value[None, :],
         d_reads + combined_8 + (tl.sum(-combined_8, 1) * inverse_V)[:, None],

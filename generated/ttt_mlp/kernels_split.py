@@ -906,10 +906,9 @@ def read_gradients_1_r_D1(
     combined_2 = tl.where(is_value[None, :], combined - (tl.sum(combined, 1) * inverse_V)[:, None], 0.0)
     value_3 = tl.sum(combined_2 * combined_2, 1) * inverse_V
     value_4 = tl.sum(value_2 * combined_2, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_3 + 1e-06)))
-    combined_3 = (
-        value_2 * tl.exp(-0.5 * tl.log(value_3 + 1e-06))[:, None]
-        + (value_4 * inverse_V)[:, None] * (2.0 * combined_2)
-    )
+    combined_3 = value_2 * tl.exp(-0.5 * tl.log(value_3 + 1e-06))[:, None] + (value_4 * inverse_V)[
+        :, None
+    ] * (2.0 * combined_2)
     combined_4 = tl.where(is_value[None, :], combined_3 + (tl.sum(-combined_3, 1) * inverse_V)[:, None], 0.0)
     rows_value_1 = tl.load(
         rows_value_1_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
@@ -1072,10 +1071,9 @@ def read_gradients_1_s_D1(
     combined_2 = tl.where(is_value[None, :], combined - (tl.sum(combined, 1) * inverse_V)[:, None], 0.0)
     value_3 = tl.sum(combined_2 * combined_2, 1) * inverse_V
     value_4 = tl.sum(value_2 * combined_2, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_3 + 1e-06)))
-    combined_3 = (
-        value_2 * tl.exp(-0.5 * tl.log(value_3 + 1e-06))[:, None]
-        + (value_4 * inverse_V)[:, None] * (2.0 * combined_2)
-    )
+    combined_3 = value_2 * tl.exp(-0.5 * tl.log(value_3 + 1e-06))[:, None] + (value_4 * inverse_V)[
+        :, None
+    ] * (2.0 * combined_2)
     combined_4 = tl.where(is_value[None, :], combined_3 + (tl.sum(-combined_3, 1) * inverse_V)[:, None], 0.0)
     rows_value_1 = tl.load(
         rows_value_1_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
@@ -1221,10 +1219,9 @@ def read_gradients_1_s_V(
     combined_2 = tl.where(is_value[None, :], combined - (tl.sum(combined, 1) * inverse_V)[:, None], 0.0)
     value_3 = tl.sum(combined_2 * combined_2, 1) * inverse_V
     value_4 = tl.sum(value_2 * combined_2, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_3 + 1e-06)))
-    combined_3 = (
-        value_2 * tl.exp(-0.5 * tl.log(value_3 + 1e-06))[:, None]
-        + (value_4 * inverse_V)[:, None] * (2.0 * combined_2)
-    )
+    combined_3 = value_2 * tl.exp(-0.5 * tl.log(value_3 + 1e-06))[:, None] + (value_4 * inverse_V)[
+        :, None
+    ] * (2.0 * combined_2)
     combined_4 = tl.where(is_value[None, :], combined_3 + (tl.sum(-combined_3, 1) * inverse_V)[:, None], 0.0)
     value_5 = combined_4 * row_scale[:, None]
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
@@ -2037,10 +2034,9 @@ def state_gradient(
             )
             value_27 = tl.sum(combined_20 * combined_20, 1) * inverse_V
             value_28 = tl.sum(value_26 * combined_20, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_27 + 1e-06)))
-            combined_21 = (
-                value_26 * tl.exp(-0.5 * tl.log(value_27 + 1e-06))[:, None]
-                + (value_28 * inverse_V)[:, None] * (2.0 * combined_20)
-            )
+            combined_21 = value_26 * tl.exp(-0.5 * tl.log(value_27 + 1e-06))[:, None] + (
+                value_28 * inverse_V
+            )[:, None] * (2.0 * combined_20)
             combined_22 = tl.where(
                 is_value[None, :],
                 combined_21 + (tl.sum(-combined_21, 1) * inverse_V)[:, None],
@@ -2289,10 +2285,9 @@ def state_gradient(
             )
             value_46 = tl.sum(combined_37 * combined_37, 1) * inverse_V
             value_47 = tl.sum(value_45 * combined_37, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_46 + 1e-06)))
-            combined_38 = (
-                value_45 * tl.exp(-0.5 * tl.log(value_46 + 1e-06))[:, None]
-                + (value_47 * inverse_V)[:, None] * (2.0 * combined_37)
-            )
+            combined_38 = value_45 * tl.exp(-0.5 * tl.log(value_46 + 1e-06))[:, None] + (
+                value_47 * inverse_V
+            )[:, None] * (2.0 * combined_37)
             combined_39 = tl.where(
                 is_value[None, :],
                 combined_38 + (tl.sum(-combined_38, 1) * inverse_V)[:, None],
@@ -2509,10 +2504,9 @@ def state_gradient(
             )
             value_51 = tl.sum(combined_46 * combined_46, 1) * inverse_V
             value_52 = tl.sum(value_50 * combined_46, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_51 + 1e-06)))
-            combined_47 = (
-                value_50 * tl.exp(-0.5 * tl.log(value_51 + 1e-06))[:, None]
-                + (value_52 * inverse_V)[:, None] * (2.0 * combined_46)
-            )
+            combined_47 = value_50 * tl.exp(-0.5 * tl.log(value_51 + 1e-06))[:, None] + (
+                value_52 * inverse_V
+            )[:, None] * (2.0 * combined_46)
             combined_48 = tl.where(
                 is_value[None, :],
                 combined_47 + (tl.sum(-combined_47, 1) * inverse_V)[:, None],
@@ -2627,10 +2621,9 @@ def state_gradient(
             )
             value_65 = tl.sum(combined_59 * combined_59, 1) * inverse_V
             value_66 = tl.sum(value_64 * combined_59, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_65 + 1e-06)))
-            combined_60 = (
-                value_64 * tl.exp(-0.5 * tl.log(value_65 + 1e-06))[:, None]
-                + (value_66 * inverse_V)[:, None] * (2.0 * combined_59)
-            )
+            combined_60 = value_64 * tl.exp(-0.5 * tl.log(value_65 + 1e-06))[:, None] + (
+                value_66 * inverse_V
+            )[:, None] * (2.0 * combined_59)
             combined_61 = tl.where(
                 is_value[None, :],
                 combined_60 + (tl.sum(-combined_60, 1) * inverse_V)[:, None],
@@ -3137,10 +3130,9 @@ def output_gradient_k(
     combined_8 = tl.where(is_value[None, :], combined_7 - (tl.sum(combined_7, 1) * inverse_V)[:, None], 0.0)
     value_17 = tl.sum(combined_8 * combined_8, 1) * inverse_V
     value_18 = tl.sum(value_16 * combined_8, 1) * (-0.5 * tl.exp(-1.5 * tl.log(value_17 + 1e-06)))
-    combined_9 = (
-        value_16 * tl.exp(-0.5 * tl.log(value_17 + 1e-06))[:, None]
-        + (value_18 * inverse_V)[:, None] * (2.0 * combined_8)
-    )
+    combined_9 = value_16 * tl.exp(-0.5 * tl.log(value_17 + 1e-06))[:, None] + (value_18 * inverse_V)[
+        :, None
+    ] * (2.0 * combined_8)
     combined_10 = tl.where(is_value[None, :], combined_9 + (tl.sum(-combined_9, 1) * inverse_V)[:, None], 0.0)
     product_8 = tl.dot(
         (combined_10 * row_scale_2[:, None]).to(DOT),
