@@ -44,11 +44,20 @@ def hidden_axis(program: BlockProgram) -> str | None:
     return next((dim for dim in HIDDEN if dim in found), None)
 
 
-def walked_axis(program: BlockProgram) -> str | None:
-    """The axis of the state that kernels walk in tiles where one is too long for the registers: monomials,
-    else hidden units; None for a matrix over keys."""
+def walkable_axes(program: BlockProgram) -> tuple[str, ...]:
+    """The axes of the state that kernels can walk in tiles: monomials, then hidden units.
+
+    Not one whose lanes another axis takes, as in x + W x: tiles of both would have to be alike.
+    """
     found = {dim for carry in program.carries for dim in carry.leaf.dims}
-    return "F" if "F" in found else hidden_axis(program)
+    renamed = [(node.dims, node.args[0].dims) for node in program.nodes() if node.op == "rename"]
+    joined = {dim for new, old in renamed for dim in {*new} ^ {*old}}
+    return tuple(dim for dim in ("F", *HIDDEN) if dim in found - joined)
+
+
+def walked_axis(program: BlockProgram) -> str | None:
+    """The axis of the state that kernels walk where they have the choice; None for a matrix over keys."""
+    return next(iter(walkable_axes(program)), None)
 
 
 LANES = tuple(name for dim in FEATURES for name in (lane_name(dim), mask_name(dim)))
