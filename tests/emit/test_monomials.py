@@ -143,8 +143,8 @@ def test_an_axis_whose_lanes_another_takes_is_not_walked(features):
     """x + W x: what has the lanes of x is as long as x, in whole tiles."""
     rule = rule_of("joined", memory=SKIP, features=features, window=1, **STEPS)
     assert walkable_axes(schedule(rule).forward) == ()
-    sizes = {"K": 18} if features == "identity" else {"K": 5}
-    check_small(rule, default_configuration(rule).structure, [()], T=5, H=1, **sizes)
+    entries = 18 if features == "identity" else 5
+    check_small(rule, default_configuration(rule).structure, [()], T=5, H=1, K=entries)
 
 
 # -- features stay in registers --------------------------------------------------------------------
