@@ -49,9 +49,8 @@ def whole_axes(program: BlockProgram) -> set[str]:
 
 
 def walked_axis(program: BlockProgram) -> str | None:
-    """The axis of the state that kernels of a program walk by default, where tiles of it can be."""
-    axis = state_axis(program)
-    return None if axis in whole_axes(program) else axis
+    """The axis of the state that kernels of a program walk by default, where tiles of one can be."""
+    return next(iter(walkable_axes(program)), None)
 
 
 def hidden_axis(program: BlockProgram) -> str | None:
@@ -65,6 +64,18 @@ def state_axis(program: BlockProgram) -> str | None:
     matrix over keys."""
     found = {dim for carry in program.carries for dim in carry.leaf.dims}
     return "F" if "F" in found else hidden_axis(program)
+
+
+def walkable_axes(program: BlockProgram) -> tuple[str, ...]:
+    """The axes of the state that kernels can walk in tiles: monomials, then hidden units.
+
+    Not one whose lanes another axis takes, as in x + W x: tiles of both would have to be alike; nor one of
+    matrices that a map takes whole.
+    """
+    found = {dim for carry in program.carries for dim in carry.leaf.dims}
+    renamed = [(node.dims, node.args[0].dims) for node in program.nodes() if node.op == "rename"]
+    joined = {dim for new, old in renamed for dim in {*new} ^ {*old}}
+    return tuple(dim for dim in ("F", *HIDDEN) if dim in found - joined - whole_axes(program))
 
 
 LANES = tuple(name for dim in FEATURES for name in (lane_name(dim), mask_name(dim)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from atlasgen.emit.axes import WIDE, hidden_axis, whole_of
+from atlasgen.emit.axes import WIDE, hidden_axis, walkable_axes, whole_of
 from atlasgen.emit.plan import SINGLE, Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
@@ -88,8 +88,7 @@ class Cuts:
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
         self.program, self.backward, self.structure = program, backward, structure
         self.deep = hidden_axis(program) is not None
-        own = {dim for carry in program.carries for dim in carry.leaf.dims}
-        self.walk = structure.walk if structure.walk in own else None
+        self.walk = structure.walk if structure.walk in walkable_axes(program) else None
         fused = structure.form == "fused"
         self.tokens = structure.form in TOKEN_FORMS
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)

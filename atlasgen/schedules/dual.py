@@ -114,7 +114,8 @@ class DualForm:
         outputs = {"y": self._read(points)}
         carries = self._carries(points, previous)
         captures = self._captures(points, previous)
-        used = set(leaves([*outputs.values(), *(carry.next for carry in carries)]))
+        captured = [capture.value for capture in captures]  # read only when a call resumes
+        used = set(leaves([*outputs.values(), *(carry.next for carry in carries), *captured]))
         return BlockProgram(
             name=self.rule.name,
             outputs=outputs,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from atlasgen.emit.axes import walkable_axes
 from atlasgen.emit.monomials import with_monomials
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.triton_module import emit_module
@@ -31,6 +32,12 @@ STEPS = {"optimizer": {"lr": "token"}}
 LINEAR = {"loss": "dot", "block": 1, **STEPS}
 MLP = {"kind": "mlp", "depth": 2, "hidden": "4*K", "act": "gelu", "residual": "key", "initial": "learned"}
 TOWARD = {"kind": "token", "toward": "initial"}
+SKIP = {
+    "kind": "graph",
+    "f": "A @ x + W1 @ (x + gelu(W2 @ x))",
+    "weights": {"A": ["V", "F"], "W1": ["V", "F"], "W2": ["F", "F"]},
+    "initial": "learned",
+}
 # Momentum, a window with halo and blocks are those of `rule_of`; F by the number of entries K.
 RULES = {
     "taylor": {"features": {**POLY, "coefficients": "taylor"}},
@@ -46,6 +53,7 @@ RULES = {
     "by_row": {"loss": {"kind": "huber", "per": "row", "delta": 0.7}},
     "toward": {"memory": {"kind": "matrix", "initial": "given"}, "retention": TOWARD},
     "deep": {"memory": MLP, "retention": TOWARD, **STEPS},
+    "joined": {"memory": SKIP, **STEPS},
     "powers": {"features": {**POLY, "basis": "powers"}},
 }
 FAST = ("kronecker", "degree_3", "normalised", "deep")
@@ -128,6 +136,15 @@ def test_bfloat16(structure):
 def test_unwritten_rows_and_slots_show(monkeypatch):
     monkeypatch.setenv("ATLASGEN_POISON", "1")
     check_small(rule_of("poisoned"), WALKED, [(1,)], seed=5, B=2)
+
+
+@pytest.mark.parametrize("features", ["identity", POLY], ids=["entries", "monomials"])
+def test_an_axis_whose_lanes_another_takes_is_not_walked(features):
+    """x + W x: what has the lanes of x is as long as x, in whole tiles."""
+    rule = rule_of("joined", memory=SKIP, features=features, window=1, **STEPS)
+    assert walkable_axes(schedule(rule).forward) == ()
+    entries = 18 if features == "identity" else 5
+    check_small(rule, default_configuration(rule).structure, [()], T=5, H=1, K=entries)
 
 
 # -- features stay in registers --------------------------------------------------------------------

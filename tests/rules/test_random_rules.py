@@ -129,8 +129,19 @@ def test_every_wide_value_occurs_in_served_rules():
             "block": 4,
             "optimizer": {"lr": "token"},
         },
+        {
+            "memory": {
+                "kind": "graph",
+                "f": "A @ x + W1 @ (x + gelu(W2 @ x))",
+                "weights": {"A": ["V", "F"], "W1": ["V", "F"], "W2": ["F", "F"]},
+                "initial": "learned",
+            },
+            "window": {"length": 2, "boundary": "carry"},
+            "block": 4,
+            "optimizer": {"lr": "token"},
+        },
     ],
-    ids=["block", "rows", "bias"],
+    ids=["block", "rows", "bias", "carried errors that one weight does not need"],
 )
 def test_dot_losses_in_blocks(table):
     """The loss asks for no block, but the update does; and gradients that no block changes."""
