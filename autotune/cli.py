@@ -19,7 +19,7 @@ from atlasgen.autotune.space import kernel_space
 from atlasgen.autotune.study import Budget, Found, KernelStudy, Store
 from atlasgen.emit.plan import Structure
 from atlasgen.errors import ArgumentError
-from atlasgen.runtime.configuration import DEFAULT, Configuration, forget_results
+from atlasgen.runtime.configuration import Configuration, default_configuration, forget_results
 from atlasgen.runtime.launch import KernelTiles, Tiles, padded
 from atlasgen.runtime.results import tuned_folder, write_entries
 from atlasgen.runtime.targets import all_targets
@@ -91,7 +91,8 @@ def tune(
     for name in targets:
         budget, store = Budget(seconds, trials), Store(storage)
         search = Search(rule, name, (key_size, value_size), dtype, chosen, store, budget)
-        outcome = search.run(structures or (DEFAULT.structure,), folder or tuned_folder(), shown)
+        compared = structures or (default_configuration(rule, name).structure,)
+        outcome = search.run(compared, folder or tuned_folder(), shown)
         _show(shown, rule, outcome)
         outcomes.append(outcome)
         if outcome.interrupted:

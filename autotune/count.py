@@ -67,17 +67,19 @@ class KernelCounter:
         self.memories = sizes.batch * sizes.heads
         self.blocks = self.memories * sizes.blocks
         self.nodes = kernel.nodes()
+        self._varying = kernel.varying()
         self.loops = self._loops()
 
     def counts(self) -> Counts:
         """Everything of one launch."""
-        grid = self.kernel.loop == "grid"
+        kernel = self.kernel
+        per_block = {"grid": 1, "row": self.sizes.rows}.get(kernel.loop)
         loaded = sum(self._loaded().values())
         dot, other = self._flops()
-        programs = (self.blocks if grid else self.memories) * self.value_tiles
+        programs = (self.blocks * per_block if per_block else self.memories) * self.value_tiles
         return Counts(
             programs,
-            1 if grid else self.sizes.blocks,
+            1 if kernel.loop == "grid" else self.sizes.blocks,
             loaded,
             self._stored(),
             dot * self.blocks,
@@ -90,7 +92,7 @@ class KernelCounter:
         return self.walked is not None and node not in self.kernel.loaded and self.walked in axes
 
     def _varies(self, node: Node) -> bool:
-        return self.walked is not None and self.walked in node.dims
+        return node in self._varying
 
     def _loops(self) -> dict[Node, int]:
         """In how many loops over the walked axis a value is made; 1 for what is made outside of them."""
@@ -110,7 +112,10 @@ class KernelCounter:
                     seen.add(node)
                     stack.extend(() if node in self.kernel.loaded else node.args)
             table.update(seen)
-        return {node: table[node] if self._varies(node) else 1 for node in self.nodes}
+        rows = self.sizes.rows if self.kernel.single_rows else 1
+        if self.kernel.loop == "row":
+            return dict.fromkeys(self.nodes, rows)
+        return {node: table[node] * rows if self._varies(node) else 1 for node in self.nodes}
 
     # -- bytes ---------------------------------------------------------------------------------------
     def _rows(self, dim: str) -> int:
@@ -166,6 +171,8 @@ class KernelCounter:
             return (node["name"], place, *node.dims[1:]), (self.word if wide else 4) * self._row_entries(
                 node.dims
             )
+        if kind in ("row_of", "row_matrix"):
+            return (node["name"], node.dims), 4 * self.blocks * self._entries(node.dims)
         if kind in ("head", "position", "invariant") and not is_anchor(node["name"]):
             launches = self.blocks if self.kernel.loop == "grid" else self.memories
             return (node["name"],), 4 * launches * self._entries(node.dims)
@@ -179,6 +186,8 @@ class KernelCounter:
                 total += (self.word if wide else 4) * self._row_entries(store.axes)
             elif store.place in ("halo", "blocks", "next"):
                 total += 4 * self.blocks * self._entries(store.axes)
+            elif store.place == "token":
+                total += 4 * self.blocks * self.sizes.rows * self._entries(store.axes)
             elif store.place != "start":
                 total += 4 * self.memories * self._entries(store.axes)
         for carry in kernel.carries:

@@ -85,7 +85,7 @@ def kernel_space(kernel: EmittedKernel, sizes: CallSizes) -> KernelSpace:
         "warps": tuple(table["warps"]),
         "stages": tuple(table["stages"]) if loops else (plain.stages,),
         "block_hidden": _within(table["block_hidden"], _walked_extent(kernel, sizes))
-        if kernel.kernel.walk
+        if kernel.kernel.walk and not kernel.kernel.single_rows
         else (plain.block_hidden,),
     }
     return KernelSpace(kernel.kernel.name, axes)

@@ -10,7 +10,7 @@ from atlasgen.emit.package import IGNORED, Parts, package_files, stale_files, wr
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.nn.classes import class_name
-from atlasgen.runtime.configuration import default_configuration
+from atlasgen.runtime.configuration import forms
 from atlasgen.runtime.torch_backend import program_source
 from atlasgen.schedules.serve import Scheduled, schedule
 from atlasgen.spec import load_rule, shipped_specs
@@ -21,7 +21,7 @@ def structures_of(scheduled: Scheduled) -> dict[str, Structure]:
     """The structures that a rule's package holds, by the name in their file's name; none without kernels."""
     if kernel_refusals(scheduled.forward):
         return {}
-    return {"split": default_configuration(scheduled.rule).structure, "fused": Structure("fused")}
+    return forms(scheduled.rule)
 
 
 def files_of(rule: MemoryRule) -> dict[str, str]:

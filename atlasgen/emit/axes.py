@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from atlasgen.ir.node import HIDDEN
+from atlasgen.ir.node import HIDDEN, Node
 from atlasgen.ir.program import BlockProgram
 
 # Axes of features, hidden units and values, in canonical order: padded in tiles, masked in loads and stores.
@@ -38,26 +38,39 @@ def is_anchor(name: str) -> bool:
     return name.partition("_")[0] == "anchor"
 
 
+def whole_of(node: Node) -> set[str]:
+    """The axes of the matrices that a value is a map of (Newton-Schulz): no kernel has them in tiles."""
+    return {node["rows"], node["columns"]} if node.op.startswith("newton_schulz") else set()
+
+
+def joined_axes(program: BlockProgram) -> set[str]:
+    """The axes that take each other's lanes, as in x + W x: tiles of both would have to be alike."""
+    renamed = [(node.dims, node.args[0].dims) for node in program.nodes() if node.op == "rename"]
+    return {dim for new, old in renamed for dim in {*new} ^ {*old}}
+
+
+def whole_axes(program: BlockProgram) -> set[str]:
+    """The axes that kernels of a program cannot walk in tiles."""
+    return {dim for node in program.nodes() for dim in whole_of(node)} | joined_axes(program)
+
+
+def walked_axis(program: BlockProgram) -> str | None:
+    """The axis of the state that kernels of a program walk by default, where tiles of it can be."""
+    axis = state_axis(program)
+    return None if axis in whole_axes(program) else axis
+
+
 def hidden_axis(program: BlockProgram) -> str | None:
     """The first hidden axis of a deep memory's state, None where the memory is no deeper than a matrix."""
     found = {dim for carry in program.carries for dim in carry.leaf.dims}
     return next((dim for dim in HIDDEN if dim in found), None)
 
 
-def walkable_axes(program: BlockProgram) -> tuple[str, ...]:
-    """The axes of the state that kernels can walk in tiles: monomials, then hidden units.
-
-    Not one whose lanes another axis takes, as in x + W x: tiles of both would have to be alike.
-    """
+def state_axis(program: BlockProgram) -> str | None:
+    """The axis of the state that is too long for the registers: monomials, else hidden units; None for a
+    matrix over keys."""
     found = {dim for carry in program.carries for dim in carry.leaf.dims}
-    renamed = [(node.dims, node.args[0].dims) for node in program.nodes() if node.op == "rename"]
-    joined = {dim for new, old in renamed for dim in {*new} ^ {*old}}
-    return tuple(dim for dim in ("F", *HIDDEN) if dim in found - joined)
-
-
-def walked_axis(program: BlockProgram) -> str | None:
-    """The axis of the state that kernels walk where they have the choice; None for a matrix over keys."""
-    return next(iter(walkable_axes(program)), None)
+    return "F" if "F" in found else hidden_axis(program)
 
 
 LANES = tuple(name for dim in FEATURES for name in (lane_name(dim), mask_name(dim)))

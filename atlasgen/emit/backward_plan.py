@@ -16,12 +16,6 @@ from atlasgen.ir.program import Contribution
 PRODUCTS = 2  # of one store of the state's gradient: with more the registers do not suffice
 
 
-def block_gradient(leaf: Node) -> str:
-    """The buffer of the gradient, by block, of a tensor per head or of one of its entries."""
-    index = leaf.get("index")
-    return f"d_{leaf['name']}_blocks" if index is None else f"d_{leaf['name']}_{index}_blocks"
-
-
 def _parts(store: Store) -> list[Store]:
     """A store of a sum with many products as several, each adding to what the one before it wrote."""
     terms = _terms(store.node)
@@ -46,6 +40,12 @@ def _terms(node: Node) -> list[tuple[int, Node]]:
     return [(1, node)]
 
 
+def head_gradient(leaf: Node) -> str:
+    """The buffer of the gradient of a leaf per head: of a whole table, or of one of its columns."""
+    column = leaf.get("index")
+    return f"d_{leaf['name']}_blocks" if column is None else f"d_{leaf['name']}_{column}_blocks"
+
+
 class BackwardPlanner:
     """Cuts one rule's reversed loop into kernels."""
 
@@ -58,7 +58,7 @@ class BackwardPlanner:
         loaded = {**cuts.buffers, **cuts.carry_blocks()}
         early = [cuts.row_kernels(kind, loaded) for kind in EARLY]
         sequential = (*early[0], *early[1], *early[2], *self._sums(), self._state_gradient(loaded))
-        return (*sequential, *self._output_gradients(), *self._gate_gradients())
+        return (*sequential, *self._output_gradients(), *self.gate_gradients())
 
     def _sums(self) -> tuple[Kernel, ...]:
         if not self.cuts.sums:
@@ -89,7 +89,8 @@ class BackwardPlanner:
             backward.accumulate,
         )
 
-    def _streaming_state_gradient(self, loaded: dict[Node, str]) -> Kernel:
+    def streaming_stores(self) -> list[Store]:
+        """What the reversed loop passes on and adds up, where that goes through memory."""
         cuts = self.cuts
         stores = cuts.streamed(cuts.backward.carries, cuts.next_blocks())
         for part in cuts.backward.accumulate:
@@ -97,6 +98,10 @@ class BackwardPlanner:
             node = part.node.args[0] if place == "start" else part.node
             weight = weight_of(part.tensor)
             stores.append(Store(f"d_{part.tensor}", node, part.leaf.dims, place, False, part.tensor, weight))
+        return stores
+
+    def _streaming_state_gradient(self, loaded: dict[Node, str]) -> Kernel:
+        cuts, stores = self.cuts, self.streaming_stores()
         known, phases = dict(loaded), []
         for stage in cuts.stages["state_gradients"]:
             before = dict(known)
@@ -127,7 +132,7 @@ class BackwardPlanner:
             place = "halo" if halo else "rows"
             suffix = "_halo" if halo else ""
             return Store(f"d_{part.tensor}{suffix}", part.node, leaf.dims, place, windowed)
-        return Store(block_gradient(leaf), part.node, leaf.dims, "blocks")
+        return Store(head_gradient(leaf), part.node, leaf.dims, "blocks")
 
     def merged(self) -> list[Store]:
         """Stores of all contributions; those to the same rows from several leaves are added."""
@@ -147,7 +152,7 @@ class BackwardPlanner:
             table[store.target] = Store(first.target, total, first.axes, first.place, window)
         return list(table.values())
 
-    def _split_gates(self) -> tuple[list[Store], list[Store], dict[Node, str]]:
+    def gate_cut(self) -> tuple[list[Store], list[Store], dict[Node, str]]:
         """Stores of the block-parallel kernels, of the gate kernel, and the cut between them."""
         gradients = self.cuts.backward.gradients
         cut: dict[Node, str] = {}
@@ -164,7 +169,7 @@ class BackwardPlanner:
         return early, late, cut
 
     def _output_gradients(self) -> tuple[Kernel, ...]:
-        cuts, (early, _, _) = self.cuts, self._split_gates()
+        cuts, (early, _, _) = self.cuts, self.gate_cut()
         groups = pieces_of(cuts, early)
         loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
         loaded |= cuts.saved_rows(*EARLY, "state_gradients")
@@ -180,8 +185,9 @@ class BackwardPlanner:
             loaded |= {store.node: store.target for store in groups[suffix] if store.target == ERROR_GRADIENT}
         return tuple(kernels)
 
-    def _gate_gradients(self) -> tuple[Kernel, ...]:
-        _, late, cut = self._split_gates()
+    def gate_gradients(self) -> tuple[Kernel, ...]:
+        """The kernels that take gradients of gate-only values to the gates."""
+        _, late, cut = self.gate_cut()
         loaded = {**{node: name for node, name in self.cuts.buffers.items()}, **cut}
         groups: dict[str, list[Store]] = {"gates_gradient": []}
         apart = {"d_gamma": "_window", "d_log_theta": "_momentum"} if self.cuts.structure.pieces == 4 else {}

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from atlasgen.emit.axes import WIDE, hidden_axis, walkable_axes
-from atlasgen.emit.plan import Kernel, Store, Structure, ValueMode
+from atlasgen.emit.axes import WIDE, hidden_axis, joined_axes, whole_of
+from atlasgen.emit.plan import SINGLE, Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
+from atlasgen.emit.single_rows import TOKEN_FORMS
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
 
-GATE_KINDS = ("token", "head", "position", "live", "exists")
+GATE_KINDS = ("token", "head", "position", "live", "exists", "border")
 
 
 def is_gate_only(node: Node, cache: dict[Node, bool]) -> bool:
@@ -34,7 +35,7 @@ def gate_frontier(program: BlockProgram) -> list[Node]:
         if is_gate_only(node, cache):
             continue
         for argument in node.args:
-            if is_gate_only(argument, cache) and _is_scan(argument):
+            if is_gate_only(argument, cache) and (_is_scan(argument) or SINGLE in argument.dims):
                 found[argument] = None
     return list(found)
 
@@ -57,7 +58,10 @@ def contracts(roots: list[Node], stop: set[Node], dim: str) -> bool:
 
 
 def joins_axes(roots: list[Node], stop: set[Node]) -> bool:
-    """True if a value takes another's lanes along a feature axis, so that tiles of both must be alike."""
+    """True if a value takes another's lanes along a feature axis, so that tiles of both must be alike, or
+    maps whole matrices of values."""
+    if any("V" in whole_of(node) for node in walk(roots, stop) if node not in stop):
+        return True
     renamed = [node for node in walk(roots, stop) if node.op == "rename" and node not in stop]
     return any(set(node.dims) & WIDE != set(node.args[0].dims) & WIDE for node in renamed)
 
@@ -84,13 +88,15 @@ class Cuts:
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
         self.program, self.backward, self.structure = program, backward, structure
         self.deep = hidden_axis(program) is not None
-        self.walk = structure.walk if structure.walk in walkable_axes(program) else None
+        own = {dim for carry in program.carries for dim in carry.leaf.dims}
+        self.walk = structure.walk if structure.walk in own - joined_axes(program) else None
         fused = structure.form == "fused"
+        self.tokens = structure.form in TOKEN_FORMS
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
         self.buffers = {node: self.buffer_name(node) for node in stored}
         self.stages = self._row_stages() if self.walk and not fused else {}
-        self.sums = {} if fused or self.walk else self._value_sums()
+        self.sums = {} if fused or self.tokens or self.walk else self._value_sums()
 
     def _row_stages(self) -> dict[str, list[RowStage]]:
         outputs = set(self.program.outputs.values())
@@ -146,6 +152,14 @@ class Cuts:
             for c in carries
         ]
         return sorted(stores, key=lambda store: (store.weight, "momentum" not in store.tensor))
+
+    def streaming_stores(self) -> list[Store]:
+        """What the loop passes on and captures, where that goes through memory."""
+        stores = self.streamed(self.program.carries, self.carry_blocks())
+        for entry in self.program.captures:
+            target, dims, weight = f"{entry.name}_final", entry.value.dims, weight_of(entry.name)
+            stores.append(Store(target, entry.value, dims, "capture", False, entry.name, weight))
+        return stores
 
     def state_gradient_roots(self) -> list[Node]:
         """What the reversed loop passes on and adds up."""

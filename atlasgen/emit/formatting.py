@@ -1,7 +1,7 @@
 """Emitted Python in the project's format: layout, brackets, no assignment that nothing reads.
 
-The emitters write right statements; this pass prints them as the project's formatter would, from their
-syntax trees, so that shipped sources pass the same checks as all others. Comments stay where they are.
+The emitters write right statements; this pass prints them nearly as the project's formatter would, from their
+syntax trees: no subscript is broken open. Comments stay where they are.
 """
 
 from __future__ import annotations

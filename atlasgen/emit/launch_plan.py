@@ -15,14 +15,23 @@ LEADING = {
     "rows": ["B", "T", "H"],
     "window": ["B", "c - 1", "H"],
     "blocks": ["B", "H", "N"],
+    "tokens": ["B", "H", "C"],
     "state": ["B", "H"],
 }
 LETTERS = {"r": "C", "j": "C", "i": "C", "s": "C"}  # rows of a block
-PARALLEL = {"grid": "memory and block", "forward": "memory", "reverse": "memory"}
+PARALLEL = {
+    "grid": "memory and block",
+    "forward": "memory",
+    "reverse": "memory",
+    "block": "memory",
+    "row": "memory and row",
+}
 WALKS = {
     "grid": "",
     "forward": ", which walks the blocks from first to last",
     "reverse": ", which walks the blocks from last to first",
+    "block": ", for one block after another",
+    "row": " of a block, for one block after another",
 }
 
 
@@ -30,7 +39,7 @@ def stored_tensors(kernel: Kernel) -> tuple[str, ...]:
     """The names of the tensors that a kernel writes, in the order in which the plan lists them."""
     names = [store.target for store in kernel.stores]
     names += [f"d_window_{store.target.removeprefix('d_')}" for store in kernel.stores if store.window]
-    reverse = kernel.loop == "reverse"
+    reverse = kernel.backwards
     for carry in (*kernel.carries, *kernel.streams):
         if kernel.checkpoint or kernel.streams:
             names.append(f"{carry.leaf['name'] if reverse else carry.name}_blocks")

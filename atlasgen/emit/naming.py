@@ -51,6 +51,8 @@ FALLBACK = {
     "when_start": "at_border",
     "expand_age": "by_age",
     "softmax": "softmax",
+    "newton_schulz": "orthogonal",
+    "newton_schulz_gradient": "d_orthogonal",
     "take": "factor",
 }
 

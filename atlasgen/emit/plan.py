@@ -18,6 +18,7 @@ from typing import Any, Literal
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import Carry, Contribution
 
+SINGLE = "j"  # the rows that kernels of rules with a matrix per token take one by one
 ValueMode = Literal["none", "whole", "parallel", "walked"]
 
 
@@ -25,16 +26,18 @@ ValueMode = Literal["none", "whole", "parallel", "walked"]
 class Structure:
     """The choices that change the emitted source.
 
-    form: "split" or "fused". gates: where gate-only values are computed: "inline" in every kernel that needs
-    them, "vectors" (vectors by a prologue, matrices inline) or "all" (also P from memory). walk_rows: the
-    state kernels walk the rows of a block in tiles instead of holding all of them. pieces: into how many
-    kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values; 3: queries |
-    keys | values; 4: the halo's rows and what weighs rows and carries apart too). A gate's gradient
-    goes where it shares most products. walk: an axis of the state, of monomials ("F") or of hidden units,
-    that is walked in tiles; the carries then stream through memory.
+    form: "split" or "fused"; for rules with a matrix per token (see `single_rows`) "tokens", one kernel
+    that walks the blocks and, in each, its rows, or "token_grid", where the maps of all rows of a block are
+    made at once, block after block. gates: where gate-only values are computed: "inline" in every kernel
+    that needs them, "vectors" (vectors by a prologue, matrices inline) or "all" (also P from memory).
+    walk_rows: the state kernels walk the rows of a block in tiles instead of holding all of them. pieces:
+    into how many kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values;
+    3: queries | keys | values; 4: the halo's rows and what weighs rows and carries apart too). A gate's
+    gradient goes where it shares most products. walk: an axis of the state, of monomials ("F") or of hidden
+    units, that is walked in tiles; the carries then stream through memory.
     """
 
-    form: Literal["split", "fused"] = "split"
+    form: Literal["split", "fused", "tokens", "token_grid"] = "split"
     gates: Literal["inline", "vectors", "all"] = "inline"
     walk_rows: bool = False
     pieces: int = 1
@@ -44,8 +47,8 @@ class Structure:
     def label(self) -> str:
         """A short name, used in file names and result keys."""
         walk = f"_{self.walk}" if self.walk else ""
-        if self.form == "fused":
-            return f"fused{walk}"
+        if self.form != "split":
+            return f"{self.form}{walk}"
         rows = "_rows" if self.walk_rows else ""
         return f"split_{self.gates}{rows}_{self.pieces}{walk}"
 
@@ -60,7 +63,8 @@ class Store:
 
     target: the buffer's name. node: the value. axes: the buffer's own axes (missing ones broadcast). place:
     "rows" ([B, T, H, ...], rows of the block that hold tokens), "halo" ([B*H, N, h, ...]), "blocks"
-    ([B*H, N, ...]). window: True where rows of earlier calls have a gradient (d_window_<name>).
+    ([B*H, N, ...]), "token" ([B*H, C, ...], of one block). window: True where rows of earlier calls have a
+    gradient (d_window_<name>).
 
     Places of values that stream from block to block: "next" (the neighbour's slot of a blocks buffer, or the
     final value), "capture" (a final value that the open block has), "start" (a gradient that the first block
@@ -71,7 +75,7 @@ class Store:
     target: str
     node: Node
     axes: tuple[str, ...]
-    place: Literal["rows", "halo", "blocks", "next", "capture", "start", "sum"]
+    place: Literal["rows", "halo", "blocks", "token", "next", "capture", "start", "sum"]
     window: bool = False
     tensor: str = ""
     weight: str = ""
@@ -95,16 +99,19 @@ class Phase:
 class Kernel:
     """One kernel.
 
-    loop: "grid" (one program per block), "forward" or "reverse" (one program walks the blocks). values: how
+    loop: "grid" (one program per block), "forward" or "reverse" (one program walks the blocks), or, of one
+    block at a time, "block" (one program per memory) or "row" (one per row of the block); `reverse`: those
+    are launched from the last block to the first. values: how
     the axis V is covered: "none", "whole", "parallel" (one tile per program) or "walked". walk_rows: the axis
     s is walked in tiles. loaded: nodes that are read from [B*H, N, ...] buffers, by buffer name. walk: the
-    state's axis that is walked in tiles. streams: carries that the kernel passes on through memory. phases:
-    its stores in the order in which a block makes them, where later ones read what earlier ones wrote.
+    state's axis that is walked in tiles, or the rows j one by one. streams: carries that the kernel passes on
+    through memory. phases: its stores in the order in which a block makes them, where later ones read what
+    earlier ones wrote. rewritten: the program's values by what this kernel has in their place.
     """
 
     name: str
     doc: str
-    loop: Literal["grid", "forward", "reverse"]
+    loop: Literal["grid", "forward", "reverse", "block", "row"]
     values: ValueMode
     stores: tuple[Store, ...]
     loaded: dict[Node, str] = field(default_factory=dict)
@@ -116,6 +123,38 @@ class Kernel:
     phases: tuple[Phase, ...] = ()
     walk: str | None = None
     streams: tuple[Carry, ...] = ()
+    rewritten: dict[Node, Node] = field(default_factory=dict)
+    reverse: bool = False
+
+    @property
+    def backwards(self) -> bool:
+        """True for a kernel that carries go through from the last block to the first."""
+        return self.reverse or self.loop == "reverse"
+
+    @property
+    def of_one_block(self) -> bool:
+        """True for a kernel that is launched for one block at a time."""
+        return self.loop in ("block", "row")
+
+    @property
+    def single_rows(self) -> bool:
+        """True where a value of the rows j is that of one row: they are walked, or each has a program."""
+        return self.walk == SINGLE or self.loop == "row"
+
+    def varying(self) -> frozenset[Node]:
+        """Values that exist only inside a loop over the walked axis: that have it, or are of one row."""
+        walked, found = self.walked, set[Node]()
+        for node in self.nodes() if walked else ():
+            if walked != SINGLE:
+                own = walked in node.dims
+            elif node.op == "leaf":
+                own = node["kind"] in ("row_of", "row_matrix")
+            else:
+                own = node.get("dim") != SINGLE and any(argument in found for argument in node.args)
+                own = own and node not in self.loaded
+            if own:
+                found.add(node)
+        return frozenset(found)
 
     @property
     def walked(self) -> str | None:

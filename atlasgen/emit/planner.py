@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from atlasgen.emit.backward_plan import BackwardPlanner
-from atlasgen.emit.cuts import Cuts, rows_can_walk, weight_of
+from atlasgen.emit.cuts import Cuts, rows_can_walk
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
-from atlasgen.emit.refusals import refuse_without_kernels
+from atlasgen.emit.refusals import refuse_structure, refuse_without_kernels
+from atlasgen.emit.token_plan import token_plan
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 
@@ -37,7 +38,7 @@ class ForwardPlanner:
         cuts, captures = self.cuts, self._captures()
         roots = [*(carry.next for carry in cuts.program.carries), *(node for _, node, _ in captures)]
         if cuts.walk:
-            return self._streaming_state(captures)
+            return self._streaming_state()
         return Kernel(
             "state",
             "The memory from block to block, saved at the start of each.",
@@ -51,11 +52,9 @@ class ForwardPlanner:
             captures,
         )
 
-    def _streaming_state(self, captures: tuple[tuple[str, Node, str], ...]) -> Kernel:
+    def _streaming_state(self) -> Kernel:
         cuts = self.cuts
-        stores = cuts.streamed(cuts.program.carries, cuts.carry_blocks())
-        for name, node, _ in captures:
-            stores.append(Store(f"{name}_final", node, node.dims, "capture", False, name, weight_of(name)))
+        stores = cuts.streaming_stores()
         loaded = {**cuts.buffers, **cuts.carry_blocks()}
         return Kernel(
             "state",
@@ -104,10 +103,13 @@ class ForwardPlanner:
 def make_plan(program: BlockProgram, backward: BackwardProgram, structure: Structure) -> Plan:
     """The kernels of a rule under a structure.
 
-    Raises CompileError where no kernel computes a value of the program.
+    Raises CompileError where no kernel computes a value of the program, or not under this structure.
     """
     refuse_without_kernels(program)
+    refuse_structure(program, structure)
     cuts = Cuts(program, backward, structure)
+    if cuts.tokens:
+        return token_plan(cuts)
     forward, reverse = ForwardPlanner(cuts), BackwardPlanner(cuts)
     if structure.form == "fused":
         return Plan(structure, (forward.fused(),), (reverse.fused(),))

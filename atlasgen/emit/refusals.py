@@ -1,14 +1,16 @@
 """What no kernel computes: each field with the reason and the nearest value that has kernels.
 
-The block program is what is looked at: which operators it has, which leaves, of which axes.
+The block program is what is looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from atlasgen.emit.axes import whole_axes
+from atlasgen.emit.plan import Structure
+from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.errors import CompileError
-from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.program import BlockProgram
 from atlasgen.schedules.refusals import Refusal
 
@@ -18,9 +20,8 @@ _OTHERWISE = 'or backend = "torch"'
 
 def kernel_refusals(program: BlockProgram) -> list[Refusal]:
     """All refusals of a rule's program, empty where kernels can be written for it."""
-    nodes = program.nodes()
-    found = [*_operators(nodes), *_leaves(nodes), *_rows(program)]
-    return [entry._replace(nearest=f"{entry.nearest}, {_OTHERWISE}") for entry in dict.fromkeys(found)]
+    found = _rows(program)
+    return [entry._replace(nearest=f"{entry.nearest}, {_OTHERWISE}") for entry in found]
 
 
 def refuse_without_kernels(program: BlockProgram) -> None:
@@ -30,32 +31,16 @@ def refuse_without_kernels(program: BlockProgram) -> None:
         raise CompileError(field, value, reason, nearest, rule=program.name)
 
 
-def _operators(nodes: list[Node]) -> Iterator[Refusal]:
-    operators = {node.op for node in nodes}
-    plain = "transform = []"
-    if "newton_schulz" in operators:
-        reason = "no kernel iterates products of whole weights yet"
-        yield Refusal("optimizer.transform", "newton_schulz", reason, plain)
-    elif "contract" in operators or any(len(node.dims) > 2 for node in nodes):
-        reason = "no kernel holds a matrix per token yet"
-        yield Refusal("optimizer.transform", "one map per token", reason, plain)
-
-
-def _leaves(nodes: list[Node]) -> Iterator[Refusal]:
-    leaves = [node for node in nodes if node.op == "leaf"]
-    scales = {leaf["kind"] for leaf in leaves if leaf["name"] == "row_scale"}
-    if scales:
-        value = "position" if "head" in scales else "token"
-        reason = "no kernel scales the open block's update by row yet"
-        yield Refusal("block.row_scale", value, reason, 'row_scale = "none"')
-    elif any(leaf["kind"] == "border" for leaf in leaves):
-        reason = "no kernel holds a block's update back until the block is full yet"
-        yield Refusal("block.write", "block", reason, 'write = "token"')
-    for leaf in leaves:
-        by_row = bool(ROWS & set(leaf.dims))
-        if leaf["kind"] == "head" and by_row and leaf["name"] != "row_scale":
-            reason = "no kernel reads a table per head and row yet"
-            yield Refusal(f"inputs.{leaf['name']}", "learned", reason, 'shape = "token"')
+def refuse_structure(program: BlockProgram, structure: Structure) -> None:
+    """CompileError where a program's values have not the form, or the tiles, that a structure gives them."""
+    tokens = has_token_matrices(program)
+    if tokens != (structure.form in TOKEN_FORMS):
+        reason = "kernels take the tokens of a block one by one where each has a matrix, and only there"
+        nearest = "tokens" if tokens else "split"
+        raise CompileError("structure.form", structure.form, reason, nearest, rule=program.name)
+    if structure.walk is not None and structure.walk in whole_axes(program):
+        reason = "Newton-Schulz takes whole matrices of this axis, no tiles of them"
+        raise CompileError("structure.walk", structure.walk, reason, "walk = None", rule=program.name)
 
 
 def _rows(program: BlockProgram) -> Iterator[Refusal]:

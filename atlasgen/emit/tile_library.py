@@ -85,3 +85,119 @@ def split_log(log):
     clean = tl.where(reset, 0.0, log)
     coarse = tl.floor(clean * 2048.0 + 0.5) / 2048.0
     return coarse, clean - coarse, reset.to(tl.float32)
+
+
+@triton.jit
+def unit_norm(matrix):
+    # The largest entry is divided out before squares are made: they neither vanish nor overflow.
+    largest = tl.max(tl.max(tl.abs(matrix), 1), 0)
+    largest = tl.where(largest > 0.0, largest, float("inf"))
+    scaled = matrix / largest
+    norm = tl.sqrt(tl.sum(tl.sum(scaled * scaled, 1), 0))
+    norm = tl.where(norm > 0.0, norm, 1.0)
+    return scaled / norm, largest * norm
+
+
+@triton.jit
+def identity_like(gram):
+    index = tl.arange(0, gram.shape[0])
+    return tl.where(index[:, None] == index[None, :], 1.0, 0.0)
+
+
+@triton.jit
+def square_product(left, right):
+    return tl.dot(left, right, input_precision="ieee")
+
+
+@triton.jit
+def triple_of(triples, step):
+    """The coefficients of a step: steps are loops of the machine, unrolled ones take minutes to compile."""
+    a, b, c = triples[0]
+    for other in tl.static_range(1, len(triples)):
+        a = tl.where(step == other, triples[other][0], a)
+        b = tl.where(step == other, triples[other][1], b)
+        c = tl.where(step == other, triples[other][2], c)
+    return a, b, c
+
+
+@triton.jit
+def step_factor(gram, triples, step):
+    """B = a + b A + c A A."""
+    a, b, c = triple_of(triples, step)
+    return a * identity_like(gram) + b * gram + c * square_product(gram, gram)
+
+
+@triton.jit
+def newton_schulz_chain(gram, triples, first, last):
+    """A and Q after the steps first .. last - 1: A' = B A B, Q' = B Q from Q = 1."""
+    product = identity_like(gram)
+    for step in range(first, last):
+        factor = step_factor(gram, triples, step)
+        product = square_product(factor, product)
+        gram = square_product(square_product(gram, factor), factor)
+    return gram, product
+
+
+@triton.jit
+def newton_schulz_steps(x, triples, last):
+    """x after the first `last` steps; every third starts from x: rounding of A grows in its null space."""
+    for first in range(0, last, 3):
+        gram = square_product(x, tl.trans(x))
+        _, product = newton_schulz_chain(gram, triples, first, min(first + 3, last))
+        x = square_product(product, x)
+    return x
+
+
+@triton.jit
+def newton_schulz(matrix, triples, wide: tl.constexpr):
+    """x <- a x + (b A + c A A) x with A = x x^T, from x = S / |S|, on the smaller side."""
+    x, _ = unit_norm(matrix)
+    if wide:
+        return newton_schulz_steps(x, triples, len(triples))
+    else:
+        return tl.trans(newton_schulz_steps(tl.trans(x), triples, len(triples)))
+
+
+@triton.jit
+def segment_gradient(x, outer, triples, first, last):
+    """The gradient of x before the steps first .. last - 1 from that after them; they are made again."""
+    start = square_product(x, tl.trans(x))
+    _, product = newton_schulz_chain(start, triples, first, last)
+    d_product = square_product(outer, tl.trans(x))
+    d_gram = tl.zeros_like(start)  # of A after the step
+    for back in range(1, last - first + 1):
+        step = last - back
+        gram, before = newton_schulz_chain(start, triples, first, step)
+        factor = step_factor(gram, triples, step)
+        half = square_product(gram, factor)  # A' = (A B) B, and Q' = B Q
+        d_half = square_product(d_gram, factor)
+        d_factor = square_product(half, d_gram) + square_product(gram, d_half)
+        d_factor += square_product(d_product, tl.trans(before))
+        d_product = square_product(factor, d_product)
+        mixed = square_product(d_factor, gram) + square_product(gram, d_factor)
+        _a, b, c = triple_of(triples, step)
+        d_gram = square_product(d_half, factor) + b * d_factor + c * mixed
+    return square_product(tl.trans(product), outer) + square_product(d_gram + tl.trans(d_gram), x)
+
+
+@triton.jit
+def newton_schulz_back(x, outer, triples, steps):
+    """The gradient of x from that of x after all steps."""
+    segments = (steps + 2) // 3
+    for back in range(0, segments):
+        first = 3 * (segments - 1 - back)
+        before = newton_schulz_steps(x, triples, first)
+        outer = segment_gradient(before, outer, triples, first, min(first + 3, steps))
+    return outer
+
+
+@triton.jit
+def newton_schulz_gradient(matrix, outer, triples, wide: tl.constexpr):
+    """The gradient of S from that of its map."""
+    x, norm = unit_norm(matrix)
+    if wide:
+        total = newton_schulz_back(x, outer, triples, len(triples))
+    else:
+        total = tl.trans(newton_schulz_back(tl.trans(x), tl.trans(outer), triples, len(triples)))
+    along = tl.sum(tl.sum(x * total, 1), 0)
+    return (total - x * along) / norm

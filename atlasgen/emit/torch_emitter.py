@@ -8,7 +8,7 @@ on the loop's carries: everything before is computed for all blocks at once, the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from atlasgen.emit import torch_text
 from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized, use_counts
@@ -75,6 +75,7 @@ class TorchEmitter:
         self.counts = use_counts([n for n in self.nodes if n not in self.saved], self.roots)
         self.leaves = [n for n in self.nodes if n.op == "leaf" and n not in self.saved]
         self.carried = {carry.leaf for carry in loop.sequential}
+        self.leaves += [carry.leaf for carry in loop.sequential if carry.leaf not in self.leaves]
         self.dependent = self._reached(self.carried)
         self.inside = self._inside()
         self.boundary = {argument for node in self.inside for argument in node.args} - self.inside
@@ -407,6 +408,16 @@ def forward_text(program: BlockProgram, saved: dict[Node, str] | None = None) ->
         program.equations,
     )
     return TorchEmitter(loop).emit()
+
+
+def again_text(program: BlockProgram, saved: dict[Node, str]) -> str:
+    """Source of `forward` that gives the values to save, by name, and the carries, but no outputs."""
+    return forward_text(replace(program, outputs={}, captures=()), saved)
+
+
+def advance_text(program: BlockProgram) -> str:
+    """Source of `forward` that gives the carries alone."""
+    return forward_text(replace(program, outputs={}, captures=()))
 
 
 def backward_text(program: BackwardProgram, saved: dict[Node, str] | None = None) -> str:

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from atlasgen.emit.axes import FEATURES, LANES, WIDE, lane_name, mask_name, tile_name
+from atlasgen.emit.axes import FEATURES, LANES, WIDE, extent_name, lane_name, mask_name, tile_name
 from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized
-from atlasgen.emit.plan import Kernel, Phase, Store
+from atlasgen.emit.plan import SINGLE, Kernel, Phase, Store
 from atlasgen.emit.triton_loads import Loads
 from atlasgen.emit.triton_memory import Memory
 from atlasgen.ir.node import Node, ordered
@@ -44,6 +44,7 @@ RESERVED = [
     "turn",
     "part",
     "tile",
+    "token",
     "age",
     "value_tile",
     *LANES,
@@ -69,6 +70,7 @@ class KernelEmitter:
         self.text: dict[Node, str] = {}
         self.loop_text: dict[Node, str] = {}
         self.level: dict[Node, int] = {}
+        self.single_rows, self._varying = kernel.single_rows, kernel.varying()
         self.loads = Loads(self)
         self._levels()
 
@@ -101,19 +103,21 @@ class KernelEmitter:
         return self.walked in (node.get("dim"), *node.get("summed", ()))
 
     def varies(self, node: Node) -> bool:
-        """True if the value has the walked axis: it exists only inside a loop over it."""
-        return self.walked is not None and self.walked in node.dims
+        """True if the value exists only inside a loop over the walked axis."""
+        return node in self._varying
 
     # -- TileContext ---------------------------------------------------------------------------------
     def align(self, text: str, dims: tuple[str, ...], target: tuple[str, ...]) -> str:
-        """Index a tile so that it broadcasts against `target`."""
-        if dims == target or not dims:
+        """Index a tile so that it broadcasts against `target`; a number does as it is."""
+        if dims == target or set(dims).isdisjoint(target):
             return text
         entries = ", ".join(":" if dim in dims else "None" for dim in target)
         return f"{text}[{entries}]"
 
     def position(self, dim: str) -> str:
-        """The vector of row positions of an axis."""
+        """The vector of row positions of an axis; one number for rows that are walked one by one."""
+        if self.single_rows and dim == SINGLE:
+            return "token"
         if dim == "h":
             return "halo_row"
         return "source" if dim == "s" and self.walked == "s" else "row"
@@ -121,6 +125,10 @@ class KernelEmitter:
     def lanes(self, dim: str) -> str | None:
         """The mask of real lanes."""
         return mask_name(dim) if dim in WIDE else None
+
+    def extent(self, dim: str) -> str:
+        """The compile-time constant that is the length of an axis."""
+        return extent_name(dim)
 
     def product(self, node: Node, args: list[str]) -> str:
         """tl.dot where both arguments are matrices, a broadcast sum else."""
@@ -345,7 +353,7 @@ class KernelEmitter:
         if sign < 0 and node.op == "dot":
             args[0] = f"(-{args[0]})"
             sign = 1
-        text = OPERATORS[node.op].triton(node, args, self)
+        text = args[0] if self.single_rows else OPERATORS[node.op].triton(node, args, self)
         self.writer.line(f"{name} {'+' if sign > 0 else '-'}= {text}")
 
     def lanes_of(self, dim: str, start: str = "") -> None:
@@ -358,6 +366,8 @@ class KernelEmitter:
             self.writer.push("for value_start in range(0, V, BLOCK_V):")
             self.writer.line("value = value_start + tl.arange(0, BLOCK_V)")
             self.writer.line("is_value = value < V")
+        elif self.single_rows:
+            self.writer.push("for token in range(0, ROWS):")
         elif self.walked in WIDE:
             dim = self.walked
             start = f"{lane_name(dim)}_start"

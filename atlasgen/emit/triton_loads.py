@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from atlasgen.emit.axes import WIDE, extent_name, is_anchor, lane_name, mask_name, tile_name
 from atlasgen.emit.plan import Store
+from atlasgen.emit.triton_memory import NUMBERS
 from atlasgen.emit.triton_streams import Streams
 from atlasgen.ir.node import Node
 from atlasgen.ir.operators import OPERATORS
@@ -52,13 +53,20 @@ class Loads:
         return f"({self.emitter.position(dim)} < ROWS)"
 
     def mask(self, dims: tuple[str, ...], first: str | None = None) -> str:
-        """The mask of a tile; `first` replaces the condition of the first axis."""
+        """The mask of a tile of at least one axis; `first` replaces the condition of the first."""
+        dims = tuple(dim for dim in dims if self.lane(dim) not in NUMBERS)
         conditions = [self.real(dim) for dim in dims]
         if first is not None:
             conditions[0] = first
         if len(dims) == 1:
             return conditions[0].strip("()") if " & " not in conditions[0] else conditions[0]
         return f"{conditions[0]}[:, None] & {conditions[1]}[None, :]"
+
+    def masked(self, dims: tuple[str, ...], loads: bool = False) -> str:
+        """The arguments of a load or store that leave lanes outside alone; none for a single number."""
+        if not dims:
+            return ""
+        return f", mask={self.mask(dims)}{', other=0.0' if loads else ''}"
 
     def _row_mask(self, dim: str, held: bool = False) -> str:
         kind = "halo" if dim == "h" else "source" if self.emitter.position(dim) == "source" else "row"
@@ -73,14 +81,20 @@ class Loads:
             buffer = self.emitter.kernel.loaded[node]
             lanes = [self.lane(dim) for dim in node.dims]
             address = self.memory.block_address(buffer, node.dims, lanes)
-            if not node.dims:
-                return f"tl.load({address})"
-            return f"tl.load({address}, mask={self.mask(node.dims)}, other=0.0)"
+            return f"tl.load({address}{self.masked(node.dims, True)})"
         if node.op == "expand_age":
             return self._load_ages(node)
         kind = node["kind"]
         if kind in ("token", "token_gradient"):
             return self._load_rows(node)
+        if kind == "row_of":
+            axes = node["axes"]
+            address = self.memory.block_address(node["name"], axes, [self.lane(dim) for dim in axes])
+            mask = f", mask={self.mask(axes)}, other=0.0" if node.dims else ""
+            return f"tl.load({address}{mask})"
+        if kind == "row_matrix":
+            address = self.memory.token_address(node["name"], node.dims, [self.lane(d) for d in node.dims])
+            return f"tl.load({address}, mask={self.mask(node.dims)}, other=0.0)"
         if kind == "host":
             return self.memory.argument(node["name"], "number", node["name"])
         if kind == "lane":
@@ -88,24 +102,33 @@ class Loads:
         if kind == "monomial":
             address = self.memory.monomial_address(node)
             return f"tl.load({address}, mask={self.mask(node.dims)}, other=0)"
-        if kind == "head" and node.get("index") is not None:
-            return f"tl.load({self.memory.entry_address(node['name'], node['index'])}).to(tl.float32)"
         if kind == "head":
             lanes = [self.lane(dim) for dim in node.dims]
-            address = self.memory.head_address(node["name"], node.dims, lanes)
-            mask = f", mask={self.mask(node.dims)}, other=0.0" if node.dims else ""
-            return f"tl.load({address}{mask}).to(tl.float32)"
+            if node.get("index") is None:
+                address = self.memory.head_address(node["name"], node.dims, lanes)
+            else:
+                address = self.memory.column_address(node["name"], node["index"])
+            return f"tl.load({address}{self.masked(node.dims, True)}).to(tl.float32)"
         if kind == "position":
             pointer = self.memory.argument(f"{node['name']}_pointer", "table", node["name"])
             address = f"{pointer} + head * WINDOW + age_lane"
             return f"tl.load({address}, mask=age_lane < WINDOW, other=0.0).to(tl.float32)"
         if kind == "live":
             return f"{self._row_mask(node.dims[0])}.to(tl.float32)"
+        if kind == "border":
+            return self._border(node.dims)
         if kind == "exists":
             return f"{self._exists(node.dims[0])}.to(tl.float32)"
         if kind in ("invariant", "capture_gradient"):
             return self._load_state(node, kind)
         raise ValueError(f"leaf {node} of kind {kind} is not loadable in {self.emitter.kernel.name}")
+
+    def _border(self, dims: tuple[str, ...]) -> str:
+        """1 in the last row of a full block; of no axis: where the block is full."""
+        if not dims:
+            return "(last == ROWS).to(tl.float32)"
+        position, live = self.emitter.position(dims[0]), self._row_mask(dims[0])
+        return f"({live} & ({position} == ROWS - 1)).to(tl.float32)"
 
     def _exists(self, dim: str) -> str:
         if dim == "h":
@@ -179,15 +202,15 @@ class Loads:
         if store.streams:
             self.streams.store(store, text)
             return
-        value = self.emitter.align(text, node.dims, axes) if node.op != "const" else text
         lanes = [self.lane(dim) for dim in axes]
+        own = tuple(dim for dim in axes if self.lane(dim) not in NUMBERS)
+        value = self.emitter.align(text, node.dims, own) if node.op != "const" else text
         opened = self._once(axes)
         if store.place == "rows":
             self._store_rows(store, value, lanes)
         else:
-            address = self.memory.block_address(store.target, axes, lanes)
-            mask = f", mask={self.mask(axes)}" if axes else ""
-            self.writer.line(f"tl.store({address}, {value}{mask})")
+            place = self.memory.token_address if store.place == "token" else self.memory.block_address
+            self.writer.line(f"tl.store({place(store.target, axes, lanes)}, {value}{self.masked(own)})")
         if opened:
             self.writer.pop()
 

@@ -14,14 +14,17 @@ from atlasgen.emit.axes import extent_name, lane_name
 from atlasgen.emit.naming import Writer
 from atlasgen.ir.node import Node
 
+NUMBERS = frozenset({"token"})  # lanes that are one number
+
 
 @dataclass(frozen=True)
 class Argument:
     """One parameter of a kernel.
 
-    kind: "rows" (token tensor, with two strides), "blocks", "state", "window", "head" (per head, or per head
-    and entry of its own axes), "table" (per head and age), "codes" and "scales" (int32 and float32, one
-    per monomial), "sequence" (int64 per sequence), "number" or "constant".
+    kind: "rows" (token tensor, with two strides), "blocks", "tokens" (per row of one block), "state",
+    "window", "head" (per head, or per head and entry of its own axes), "table" (per head and age), "codes"
+    and "scales" (int32 and float32, one per monomial), "sequence" (int64 per sequence), "number" or
+    "constant".
     """
 
     name: str
@@ -87,16 +90,21 @@ class Memory:
         pointer = self.argument(f"{buffer}_pointer", "blocks", buffer)
         return f"{pointer} + {self._inner(slot, dims, lanes)}"
 
+    def token_address(self, buffer: str, dims: tuple[str, ...], lanes: list[str]) -> str:
+        """Address text of one row's matrix in a contiguous [B*H, C, *dims] buffer of one block."""
+        pointer = self.argument(f"{buffer}_pointer", "tokens", buffer)
+        return f"{pointer} + {self._inner('(memory_index * ROWS + token)', dims, lanes)}"
+
     def head_address(self, name: str, dims: tuple[str, ...], lanes: list[str]) -> str:
         """Address text in a contiguous [H, *dims] tensor."""
         pointer = self.argument(f"{name}_pointer", "head", name)
         return f"{pointer} + {self._inner('head', dims, lanes)}"
 
-    def entry_address(self, name: str, index: int) -> str:
-        """Address text of one entry of a contiguous [H, entries] tensor."""
+    def column_address(self, name: str, index: int) -> str:
+        """Address text of one column of a contiguous table [H, n]."""
         pointer = self.argument(f"{name}_pointer", "head", name)
-        length = self.argument(f"{name}_entries", "stride", name)
-        return f"{pointer} + head * {length} + {index}"
+        columns = self.argument(f"{name}_columns", "stride", name)
+        return f"{pointer} + head * {columns} + {index}"
 
     def monomial_address(self, leaf: Node) -> str:
         """Address text in a contiguous tensor of one entry per monomial."""
@@ -116,4 +124,6 @@ class Memory:
         if len(dims) == 1:
             return f"{slot} * {size} + {lanes[0]}"
         first, second = lanes
-        return f"{slot} * ({size}) + {first}[:, None] * {extent_name(dims[1])} + {second}[None, :]"
+        if NUMBERS.isdisjoint(lanes):
+            first, second = f"{first}[:, None]", f"{second}[None, :]"
+        return f"{slot} * ({size}) + {first} * {extent_name(dims[1])} + {second}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from atlasgen.emit import tile_library
@@ -56,16 +57,21 @@ class FunctionEmitter:
         program, backward = scheduled.forward, scheduled.backward
         self.program = program
         names = {**backward.names, **program.names}
-        self.emitter = KernelEmitter(kernel, names, program.equations)
+        new = kernel.rewritten
+        names |= {new[node]: name for node, name in names.items() if node in new}
+        equations = program.equations | {
+            new[node]: text for node, text in program.equations.items() if node in new
+        }
+        self.emitter = KernelEmitter(kernel, names, equations)
         self.emitter.loads.windowed = frozenset(scheduled.windowed)
-        for capture in program.captures if kernel.loop == "forward" else ():
+        for capture in () if kernel.backwards else program.captures:
             self.emitter.loads.streams.captured.setdefault(capture.carry, []).append(capture.name)
         self.writer, self.memory = self.emitter.writer, self.emitter.memory
 
     def emit(self) -> EmittedKernel:
         """The kernel's text."""
         self._preamble()
-        if self.kernel.loop == "grid":
+        if self.kernel.loop == "grid" or self.kernel.of_one_block:
             self._block_scalars()
             self.emitter.emit_block()
         else:
@@ -84,8 +90,9 @@ class FunctionEmitter:
     def _signature(
         self, arguments: tuple[Argument, ...], flags: tuple[str, ...], constants: tuple[str, ...]
     ) -> str:
-        sizes = ("tokens", "heads", "blocks")
-        lines = ['@triton.jit(do_not_specialize=["tokens", "blocks"])', f"def {self.kernel.name}("]
+        sizes = ("tokens", "heads", "blocks", *(["block"] if self.kernel.of_one_block else []))
+        plain = ", ".join(f'"{name}"' for name in sizes if name != "heads")
+        lines = [f"@triton.jit(do_not_specialize=[{plain}])", f"def {self.kernel.name}("]
         row = "   "
         plain = [argument.name for argument in arguments] + list(sizes)
         for name in plain:
@@ -104,7 +111,10 @@ class FunctionEmitter:
         if values == "parallel":
             write("value_tile = program % tl.cdiv(V, BLOCK_V)")
             write("program = program // tl.cdiv(V, BLOCK_V)")
-        if self.kernel.loop == "grid":
+        if self.kernel.loop == "row":
+            write("token = program % ROWS")
+            write("memory_index = tl.cast(program // ROWS, tl.int64)")
+        elif self.kernel.loop == "grid":
             write("block = program % blocks")
             write("memory_index = tl.cast(program // blocks, tl.int64)")
         else:
@@ -146,13 +156,15 @@ class FunctionEmitter:
         write("phase = position % ROWS" if aligned else "phase = 0")
         if self.program.window > 1:
             write("seen = tl.minimum(position, HELD)  # rows of the window that hold tokens")
-        if self.program.captures and self.kernel.loop != "grid":
+        if self.program.captures and self.kernel.loop not in ("grid", "row"):
             write("# the block that is still open after the call")
             write("open_block = tl.cast((phase + end) // ROWS, tl.int64)")
 
     def _block_scalars(self) -> None:
         """Where this block lies in the sequence, and which of its rows hold tokens."""
         write, dims = self.writer.line, self._dims()
+        if self.kernel.of_one_block and self.kernel.reverse:
+            write("step = blocks - 1 - block")
         write("slot = memory_index * blocks + block")
         write("start = tl.cast(block, tl.int64) * ROWS - phase")
         write("first = tl.cast(tl.maximum(-start, 0), tl.int32)")
@@ -205,6 +217,7 @@ class FunctionEmitter:
         self._capture()
         self._collect(sums)
         following = [self._next(carry) for carry in kernel.carries]
+        following = self._before_assignment(list(names.values()), following)
         for name, value in zip(names.values(), following, strict=True):
             if name != value:
                 write(f"{name} = {value}")
@@ -214,6 +227,17 @@ class FunctionEmitter:
         if names or sums:
             self._finish(names, sums)
 
+    def _before_assignment(self, names: list[str], values: list[str]) -> list[str]:
+        """The carries' next values; one that reads a carry assigned before it has a name of its own."""
+        found = []
+        for index, value in enumerate(values):
+            if set(names[:index]) & set(re.findall(r"\w+", value)):
+                name = self.emitter.namer.fresh(f"{names[index]}_after")
+                self.writer.line(f"{name} = {value}")
+                value = name
+            found.append(value)
+        return found
+
     def _phases(self) -> None:
         """The parts of one block; each may read what those before it wrote."""
         for number, phase in enumerate(self.kernel.phases):
@@ -221,10 +245,11 @@ class FunctionEmitter:
             self.emitter.of_phase(phase).emit_block()
             self.writer.pop()
 
-    def _state(self, name: str, dims: tuple[str, ...]) -> tuple[str, str]:
+    def _state(self, name: str, dims: tuple[str, ...], loaded: bool = False) -> tuple[str, str]:
+        """The address of a state, and what masks a store to it or (loaded) a load of it."""
         loads = self.emitter.loads
         lanes = [loads.lane(dim) for dim in dims]
-        return self.memory.state_address(name, dims, lanes), loads.mask(dims)
+        return self.memory.state_address(name, dims, lanes), loads.masked(dims, loaded)
 
     def _initial(self, carry: Carry) -> str:
         """The carry before the first block of the loop."""
@@ -232,16 +257,16 @@ class FunctionEmitter:
         name = self.emitter.namer.name(carry.leaf, carry.leaf["name"])
         flag = self.memory.flag("GRAD_FINAL" if reverse else "HAS_INITIAL")
         source = f"{carry.name}_final" if reverse else carry.name
-        address, mask = self._state(source, carry.leaf.dims)
+        address, mask = self._state(source, carry.leaf.dims, True)
         self.writer.line(f"{name} = {self.emitter.zeros(carry.leaf.dims)}")
         self.writer.push(f"if {flag}:")
         if not (reverse and self._is_captured(carry.name.removeprefix("d_"))):
-            self.writer.line(f"{name} += tl.load({address}, mask={mask}, other=0.0)")
+            self.writer.line(f"{name} += tl.load({address}{mask})")
         for capture in self.program.captures if reverse else ():
             if f"d_{capture.carry}" == carry.name:
-                address, mask = self._state(f"d_{capture.name}_final", carry.leaf.dims)
+                address, mask = self._state(f"d_{capture.name}_final", carry.leaf.dims, True)
                 self.writer.push("if open_block >= blocks:")
-                self.writer.line(f"{name} += tl.load({address}, mask={mask}, other=0.0)")
+                self.writer.line(f"{name} += tl.load({address}{mask})")
                 self.writer.pop()
         self.writer.pop()
         return name
@@ -260,7 +285,7 @@ class FunctionEmitter:
         if not reverse:
             self.writer.push(f"if {self.memory.flag('SAVE')}:")
         opened = loads._once(dims)
-        self.writer.line(f"tl.store({address}, {name}, mask={loads.mask(dims)})")
+        self.writer.line(f"tl.store({address}, {name}{loads.masked(dims)})")
         for _ in range(int(opened) + int(not reverse)):
             self.writer.pop()
 
@@ -276,7 +301,7 @@ class FunctionEmitter:
             address, mask = self._state(f"{name}_final", node.dims)
             self.writer.push(f"if {self.memory.flag('STORE_FINAL')}:")
             self.writer.push("if block == open_block:")
-            self.writer.line(f"tl.store({address}, {text}, mask={mask})")
+            self.writer.line(f"tl.store({address}, {text}{mask})")
             self.writer.pop()
             self.writer.pop()
 
@@ -302,7 +327,7 @@ class FunctionEmitter:
             address, mask = self._state(f"d_{part.tensor}", part.leaf.dims)
             self.writer.push(f"if {self.memory.flag('RESUME')}:")
             self.writer.push("if block == 0:")
-            self.writer.line(f"tl.store({address}, {text}, mask={mask})")
+            self.writer.line(f"tl.store({address}, {text}{mask})")
             self.writer.pop()
             self.writer.pop()
 
@@ -316,20 +341,20 @@ class FunctionEmitter:
             target = carry.name if reverse else f"{carry.name}_final"
             address, mask = self._state(target, carry.leaf.dims)
             opened = self.emitter.loads._once(carry.leaf.dims)
-            self.writer.line(f"tl.store({address}, {name}, mask={mask})")
+            self.writer.line(f"tl.store({address}, {name}{mask})")
             if opened:
                 self.writer.pop()
         by_name = {carry.name: name for carry, name in names.items()}
         for name, node, carry in self.kernel.captures:
             address, mask = self._state(f"{name}_final", node.dims)
             self.writer.push("if open_block >= blocks:")
-            self.writer.line(f"tl.store({address}, {by_name[carry]}, mask={mask})")
+            self.writer.line(f"tl.store({address}, {by_name[carry]}{mask})")
             self.writer.pop()
         self.writer.pop()
         for part in self.kernel.accumulate:
             if part.node in sums:
                 address, mask = self._state(f"d_{part.tensor}", part.leaf.dims)
-                self.writer.line(f"tl.store({address}, {sums[part.node]}, mask={mask})")
+                self.writer.line(f"tl.store({address}, {sums[part.node]}{mask})")
 
 
 def _argument_order(argument: Argument) -> tuple[int, str]:
@@ -359,9 +384,15 @@ def _header(scheduled: Scheduled, structure: Structure) -> str:
 
 def _helpers(body: str) -> str:
     """The source of the helper functions that the kernels call, and of those that they call."""
-    text = ""
-    for name, function in vars(tile_library).items():
-        source = getattr(function, "fn", None)
-        if source is not None and re.search(rf"(?<![\w.]){name}\(", body):
-            text += "\n\n" + inspect.getsource(source).rstrip() + "\n"
-    return text
+    functions = {name: getattr(function, "fn", None) for name, function in vars(tile_library).items()}
+    sources = {name: inspect.getsource(own).rstrip() for name, own in functions.items() if own is not None}
+    called, known = _calls(body, sources), set[str]()
+    while called != known:
+        known = called
+        called = known | {name for caller in known for name in _calls(sources[caller], sources)}
+    return "".join(f"\n\n{source}\n" for name, source in sources.items() if name in called)
+
+
+def _calls(text: str, names: Collection[str]) -> set[str]:
+    """Those of the named functions that a text calls."""
+    return {name for name in names if re.search(rf"(?<![\w.]){name}\(", text)}

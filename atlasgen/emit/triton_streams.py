@@ -20,7 +20,7 @@ class Streams:
 
     def __init__(self, loads: Loads) -> None:
         self.loads, self.memory, self.writer = loads, loads.memory, loads.writer
-        self.reverse = loads.emitter.kernel.loop == "reverse"
+        self.reverse = loads.emitter.kernel.backwards
         self.captured: dict[str, list[str]] = {}
         self._guarded = False
 
@@ -36,10 +36,9 @@ class Streams:
         return self.memory.state_address(name, axes, [self.loads.lane(dim) for dim in axes])
 
     def _write(self, address: str, value: str, axes: tuple[str, ...], adds: bool = False) -> None:
-        mask = f", mask={self.loads.mask(axes)}" if axes else ""
         if adds:
-            value = f"{value} + tl.load({address}{mask}{', other=0.0' if axes else ''})"
-        self.writer.line(f"tl.store({address}, {value}{mask})")
+            value = f"{value} + tl.load({address}{self.loads.masked(axes, True)})"
+        self.writer.line(f"tl.store({address}, {value}{self.loads.masked(axes)})")
 
     def _next(self, store: Store, value: str) -> None:
         axes, write = store.axes, self.writer
@@ -100,8 +99,7 @@ class Streams:
         name = self.loads.emitter.namer.fresh(store.target)
         self.writer.line(f"{name} = {value}")
         address = self._state(store.target, axes)
-        mask = f", mask={self.loads.mask(axes)}, other=0.0" if axes else ""
         self.writer.push("if step > 0:")
-        self.writer.line(f"{name} += tl.load({address}{mask})")
+        self.writer.line(f"{name} += tl.load({address}{self.loads.masked(axes, True)})")
         self.writer.pop()
         self._write(address, name, axes)

@@ -16,8 +16,9 @@ from typing import Any
 import torch
 import triton
 
-from atlasgen.emit.axes import walked_axis
+from atlasgen.emit.axes import state_axis, walked_axis
 from atlasgen.emit.plan import Structure
+from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.emit.triton_module import EmittedModule, emit_module
 from atlasgen.runtime.launch import KernelTiles, Tiles, padded
 from atlasgen.runtime.plain_source import plain_source
@@ -57,15 +58,36 @@ _NO_LIMIT = 1 << 30
 def default_configuration(rule: MemoryRule, target: str | None = None) -> Configuration:
     """What serves a rule without any result: a state with an axis of its own is walked along it.
 
+    Where a map takes whole matrices of that axis, the kernels hold it whole.
+
     target: a name of targets.toml, None for a CPU.
     """
-    axis = walked_axis(schedule(rule).forward)
-    if axis is None:
+    program = schedule(rule).forward
+    if has_token_matrices(program):
+        iterated = any(node.op == "newton_schulz" for node in program.nodes())
+        form = "token_grid" if iterated else "tokens"
+        return Configuration(structure_of_form(form), Tiles(others=KernelTiles(warps=8)))
+    if state_axis(program) is None:
         return DEFAULT
+    axis = walked_axis(program)
+    if axis is None:
+        return Configuration(DEFAULT.structure, Tiles(others=KernelTiles(warps=8)))
     structure = replace(DEFAULT.structure, walk_rows=False, walk=axis)
     # Found by compiling a memory of 64-256-64 for every target.
     state = KernelTiles(warps=4 if target is not None and all_targets()[target].backend == "hip" else 8)
     return Configuration(structure, Tiles({"state": state}, KernelTiles(warps=8)))
+
+
+def forms(rule: MemoryRule) -> dict[str, Structure]:
+    """The forms that a rule's kernels have, each with a structure; the default's first."""
+    default = default_configuration(rule).structure
+    others = {"split": ["fused"], "token_grid": ["tokens"]}.get(default.form, [])
+    return {default.form: default} | {form: structure_of_form(form) for form in others}
+
+
+def structure_of_form(form: str) -> Structure:
+    """The plainest structure of a form."""
+    return Structure(form, "all" if form in TOKEN_FORMS else "inline")  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=256)

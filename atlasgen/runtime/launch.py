@@ -192,6 +192,8 @@ class Launcher:
         programs = sizes.batch * sizes.heads
         if kernel.kernel.loop == "grid":
             programs *= sizes.blocks
+        if kernel.kernel.loop == "row":
+            programs *= sizes.rows
         if kernel.kernel.values == "parallel":
             programs *= -(-sizes.value // constants["BLOCK_V"])
         return programs
@@ -204,8 +206,9 @@ class Launcher:
         sizes: CallSizes,
         dot: Any,
         precision: str,
+        block: int | None = None,
     ) -> None:
-        """Run one kernel on the tensors of a call, by name."""
+        """Run one kernel on the tensors of a call, by name; on one `block` where it takes one at a time."""
         kernel = self.emitted.kernels[name]
         tiles = self.tiles.of(name)
         constants = constants_of(kernel, sizes, tiles, dot, precision)
@@ -218,6 +221,7 @@ class Launcher:
             tokens=sizes.tokens,
             heads=sizes.heads,
             blocks=sizes.blocks,
+            **({} if block is None else {"block": block}),
             **{flag: flags[flag] for flag in kernel.flags},
             **constants,
             num_warps=tiles.warps,
@@ -225,7 +229,7 @@ class Launcher:
         )
 
 
-_STRIDES = {"_row": 1, "_head": 2, "_entries": 0}
+_STRIDES = {"_row": 1, "_head": 2, "_columns": 0}
 
 
 def _value(argument: Argument, tensors: Mapping[str, Any]) -> Any:

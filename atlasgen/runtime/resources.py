@@ -44,6 +44,8 @@ def _given(argument: Argument) -> bool:
 def signature(kernel: EmittedKernel, dtype: str) -> tuple[dict[str, str], dict[str, Any]]:
     """Types of the run-time arguments, and the constants that stand for those not given."""
     types: dict[str, str] = {"tokens": "i32", "heads": "i32", "blocks": "i32"}
+    if kernel.kernel.of_one_block:
+        types["block"] = "i32"
     constants: dict[str, Any] = {}
     for argument in kernel.arguments:
         if argument.kind == "stride":

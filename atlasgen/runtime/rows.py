@@ -85,7 +85,10 @@ class Rows:
         return every[batch[:, None], self.source].transpose(1, 2)
 
     def segments(self, x: Tensor, window: Tensor | None, wanted: Collection[str]) -> dict[str, Tensor]:
-        """The wanted rows: block [B, H, N, C, ...], halo [.., h, ...], sources [.., h + C, ...]."""
+        """The wanted rows: block [B, H, N, C, ...], halo [.., h, ...], sources [.., h + C, ...].
+
+        They may share memory with x, and their order in memory is any.
+        """
         if self.source is None and self.tokens == self.count * self.rows and self.halo <= self.rows:
             return {name: self._whole_blocks(x, name) for name in wanted}
         laid = self._laid_out(x, window)
@@ -94,14 +97,14 @@ class Rows:
         found = {}
         for name in wanted:
             rows = laid[:, :, starts[name] :].unfold(2, sizes[name], self.rows)[:, :, : self.count]
-            found[name] = rows.movedim(-1, 3).contiguous()
+            found[name] = rows.movedim(-1, 3)
         return found
 
     def _whole_blocks(self, x: Tensor, name: str) -> Tensor:
-        """One segment of a call that starts a sequence and ends at a border: each row is copied once."""
+        """One segment of a call that starts a sequence and ends at a border: no row is copied twice."""
         blocks = x.unflatten(1, (self.count, self.rows)).movedim(3, 1)
         if name == "block":
-            return blocks.contiguous()
+            return blocks
         rows = self.halo + (self.rows if name == "sources" else 0)
         found = x.new_empty(*blocks.shape[:3], rows, *blocks.shape[4:])
         found[:, :, :1, : self.halo] = 0

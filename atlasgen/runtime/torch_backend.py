@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from atlasgen.emit.torch_emitter import backward_text, forward_text, leaf_name
+from atlasgen.emit.torch_emitter import advance_text, again_text, backward_text, forward_text, leaf_name
 from atlasgen.errors import CompileError
 from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.node import ROWS, Node, walk
@@ -29,6 +29,7 @@ from atlasgen.spec.shapes import extent
 
 LARGEST_BLOCK = 8192  # rows: their [rows, rows] weights take 256 MiB a head
 DEEP_SPACING = 8  # blocks between checkpoints of a deep memory
+KEPT_BYTES = 1 << 26  # that a deep memory keeps for the backward instead of computing it again
 EVEN = 16  # products with 80 columns take three quarters of the time of those with 79
 
 
@@ -44,6 +45,17 @@ class TorchPrograms:
         """The emitted torch program: functions `forward` and `backward`."""
         forward = forward_text(self.forward, self.kept)
         return forward + "\n\n" + backward_text(self.backward, self.kept)
+
+    def text(self, name: str) -> str:
+        """The source of one function: "reads" is `forward` without kept values; "again" gives them alone,
+        and "advance" nothing but the carries after a span."""
+        if name == "backward":
+            return backward_text(self.backward, self.kept)
+        if name == "again":
+            return again_text(self.forward, self.kept)
+        if name == "advance":
+            return advance_text(self.forward)
+        return forward_text(self.forward, self.kept if name == "forward" else None)
 
 
 def programs_for(scheduled: Scheduled) -> TorchPrograms:
@@ -69,7 +81,8 @@ class TorchProgram:
     """Executable of one rule on any device, in the inputs' precision (at least float32).
 
     checkpoint_every: n keeps for the backward the state before every n-th block and nothing else; n blocks
-    at a time are computed again. None keeps every block's state and what costs a product.
+    at a time are computed again. None keeps every block's state and what costs a product, if that is not too
+    much for a deep memory or for one that is a matrix per token.
     """
 
     def __init__(self, rule: MemoryRule, checkpoint_every: int | None = None) -> None:
@@ -83,7 +96,7 @@ class TorchProgram:
                 f"block = {LARGEST_BLOCK}",
                 rule=rule.name,
             )
-        self.programs, self._functions = _compiled(rule)
+        self.programs = _programs(rule)
         self.program = self.programs.forward
         self.chunk = self.scheduled.chunk
         self.source_rows = source_rows(self.program, self.chunk)
@@ -100,7 +113,8 @@ class TorchProgram:
         rows = {node.dims for node in self.program.nodes() if ROWS & set(node.dims)}
         self._wide = {dims for dims in rows if len(dims) == 2 and not set(dims) <= ROWS | {"h"}}
         self._wide = self._wide if self.program.extents else {("r", "K"), ("r", "V")}
-        self.checkpoint_every = checkpoint_every or _checkpoints(self.program)
+        self.checkpoint_every = checkpoint_every
+        self._default_spacing = _checkpoints(self.program)
         self.inputs = self.scheduled.inputs
         self.windowed = self.scheduled.windowed
         self.outputs = self.scheduled.outputs
@@ -113,22 +127,24 @@ class TorchProgram:
         call = Call(self, tensors)
         arrays = call.arrays(self.leaves)
         names = {carry.name: carry.name for carry in self.program.carries}
-        states: dict[str, list[Tensor]] = {name: [] for name in names}
+        spacing = call.spacing
+        kept = call.checkpoints() if save and spacing is not None else {}
         captured = {capture.name: _Captured(call) for capture in self.program.captures}
 
         def before(span: Span, carried: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-            for name, state in carried.items():
-                states[name].append(state)
+            if spacing is not None and span[0] % spacing == 0:
+                for name, states in kept.items():
+                    states[:, :, span[0] // spacing] = carried[name]
             return {}
 
         def after(span: Span, result: dict[str, Any]) -> None:
             for name, picked in captured.items():
                 picked.pick(span, result.pop(f"{name}_value"))
-            if self.checkpoint_every is not None:
-                for name in (*self.programs.kept.values(), *(f"{carry}_blocks" for carry in names)):
-                    del result[name]
+            if spacing is not None:
+                for name in names:
+                    del result[f"{name}_blocks"]
 
-        function = self._functions["forward"]
+        function = _function(self.rule, "forward" if save and spacing is None else "reads")
         result = call.in_spans(function, arrays, call.initial(), names, ("y",), before, after)
         rows, outputs = call.rows, {}
         y = result["y"].movedim(1, 3).flatten(1, 2) if rows.count else call.empty_rows()
@@ -137,14 +153,22 @@ class TorchProgram:
             outputs[carry.name] = call.state(result[carry.name])
         for capture in self.program.captures:
             outputs[capture.name] = call.state(captured[capture.name].value(result[capture.carry]))
-        return outputs, self._saved(states, result) if save else {}
+        return outputs, self._saved(call, kept, result) if save else {}
 
-    def _saved(self, states: Mapping[str, list[Tensor]], result: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """What `backward` needs: states at the start of spans, or of every block with the kept values."""
-        if self.checkpoint_every is not None:
-            return {f"{name}_blocks": torch.stack(some, 2) for name, some in states.items()}
-        saved = {f"{carry.name}_blocks": result[f"{carry.name}_blocks"] for carry in self.program.carries}
-        return saved | {name: result[name] for name in self.programs.kept.values()}
+    def _saved(
+        self, call: Call, states: Mapping[str, Tensor], result: Mapping[str, Tensor]
+    ) -> dict[str, Tensor]:
+        """What `backward` needs: states at checkpoints, or of every block with the kept values."""
+        if call.spacing is None:
+            saved = {f"{carry.name}_blocks": result[f"{carry.name}_blocks"] for carry in self.program.carries}
+            return saved | {name: result[name] for name in self.programs.kept.values()}
+        saved = {f"{name}_blocks": some for name, some in states.items()}
+        return saved | {name: call.empty() for name in self._announced()}
+
+    def _announced(self) -> list[str]:
+        """The kept values among the saved tensors; of a call that has checkpoints they are empty."""
+        fixed = self.checkpoint_every is not None or self._default_spacing == 1
+        return [] if fixed else list(self.programs.kept.values())
 
     def backward(
         self,
@@ -156,7 +180,7 @@ class TorchProgram:
         call = Call(self, tensors)
         backward, wanted = self.programs.backward, self.backward_leaves
         again = None
-        if self.checkpoint_every is not None:
+        if call.spacing is not None:
             every = call.arrays(dict.fromkeys((*self.leaves, *wanted)))
             names = {leaf_name(leaf) for leaf in wanted}
             arrays = {name: array for name, array in every.items() if name in names}
@@ -177,7 +201,7 @@ class TorchProgram:
             for name in unused:
                 result.pop(name, None)
 
-        function, parts = self._functions["backward"], self._block_parts
+        function, parts = _function(self.rule, "backward"), self._block_parts
         result = call.in_spans(function, arrays, incoming, names, parts, again, after, reverse=True)
         return call.collect(backward, result)
 
@@ -187,36 +211,60 @@ class TorchProgram:
         """A function that gives the forward values of a span of blocks from the state at its start."""
         names = {leaf_name(leaf) for leaf in self.leaves}
         arrays = {name: array for name, array in arrays.items() if name in names}
-        every = self.checkpoint_every
-        assert every is not None
+        again = _function(self.rule, "again")
+        starts: dict[int, Mapping[str, Tensor]] = {}  # the states at the starts of the interval's spans
 
         def values(span: Span, carried: Mapping[str, Tensor]) -> Mapping[str, Any]:
-            first = span[0] // every
-            states = {
-                carry.name: saved[f"{carry.name}_blocks"][:, :, first] for carry in self.program.carries
-            }
-            states = {name: state.to(call.dtype) for name, state in states.items()}
-            part = call.part(arrays, span)
-            result = self._functions["forward"](**call.frame_of(span), **part, **states)
+            if span[0] not in starts:
+                starts.update(self._starts(call, arrays, saved, span[0]))
+            result = call.apply(again, arrays, span, starts.pop(span[0]))
             found = {name: result[name] for name in self.backward_kept}
             read = [carry.name for carry in self.program.carries if carry.leaf in self.backward_leaves]
             return found | {name: result[f"{name}_blocks"] for name in read}
 
         return values
 
+    def _starts(
+        self, call: Call, arrays: Mapping[str, Any], saved: Mapping[str, Tensor], last: int
+    ) -> dict[int, Mapping[str, Tensor]]:
+        """The states at the starts of the spans from the checkpoint before block `last` to that block."""
+        assert call.spacing is not None
+        checkpoint = last // call.spacing
+        states = {c.name: saved[f"{c.name}_blocks"][:, :, checkpoint] for c in self.program.carries}
+        states = {name: state.to(call.dtype) for name, state in states.items()}
+        advance = _function(self.rule, "advance")
+        starts: dict[int, Mapping[str, Tensor]] = {}
+        for span in call.spans:
+            if checkpoint * call.spacing <= span[0] <= last:
+                starts[span[0]] = states
+                if span[0] < last:
+                    result = call.apply(advance, arrays, span, states)
+                    states = {name: result[name] for name in states}
+        return starts
+
+    def spacing(self, sizes: Mapping[str, int]) -> int | None:
+        """Blocks between the checkpoints of a call; None: it keeps every block's state and kept values."""
+        if self.checkpoint_every is not None or self._default_spacing in (None, 1):
+            return self.checkpoint_every or self._default_spacing
+        count = block_count(sizes["T"], self.chunk, bool(sizes["resume"]) and self.program.block is not None)
+        kept = sizes["B"] * sizes["H"] * count * self.kept_entries(sizes) * torch.float32.itemsize
+        return None if kept <= KEPT_BYTES else self._default_spacing
+
     def saved_shapes(self, sizes: dict[str, int]) -> SavedShapes:
         """Each carry at the start of each block, then the kept values; or carries at checkpoints alone."""
         aligned = bool(sizes["resume"]) and self.program.block is not None
         count = block_count(sizes["T"], self.chunk, aligned)
-        every = self.checkpoint_every
+        every = self.spacing(sizes)
         states = count if every is None else (count + every - 1) // every
         table: SavedShapes = {}
         for carry in self.program.carries:
             own = tuple(self._extent(dim, sizes) for dim in carry.leaf.dims)
             table[f"{carry.name}_blocks"] = ((sizes["B"], sizes["H"], states, *own), torch.float32)
-        for node, name in self.programs.kept.items() if every is None else ():
-            shape = (sizes["B"], sizes["H"], count, *(self._extent(dim, sizes) for dim in node.dims))
-            table[name] = (shape, torch.float32)
+        announced = self.programs.kept.values() if every is None else self._announced()
+        for node, name in self.programs.kept.items():
+            if name in announced:
+                shape = (sizes["B"], sizes["H"], count, *(self._extent(dim, sizes) for dim in node.dims))
+                table[name] = (shape if every is None else (0,), torch.float32)
         return table
 
     def _extent(self, dim: str, sizes: Mapping[str, int]) -> int:
@@ -235,6 +283,11 @@ class TorchProgram:
         Keys and values where the rest is smaller; a deep memory's hidden rows or a matrix per token are not.
         """
         return sum(size(dims, {dim: self._extent(dim, sizes) for dim in dims}) for dims in self._wide)
+
+    def kept_entries(self, sizes: Mapping[str, int]) -> int:
+        """Entries of the state and the kept values of one block of a sequence and head."""
+        nodes = [*(carry.leaf for carry in self.program.carries), *self.programs.kept]
+        return sum(size(node.dims, {dim: self._extent(dim, sizes) for dim in node.dims}) for node in nodes)
 
     # -- gradients that enter -----------------------------------------------------------------------
     def _incoming(
@@ -301,13 +354,17 @@ def _checkpoints(program: BlockProgram) -> int | None:
 
 
 @lru_cache(maxsize=256)
-def _compiled(rule: MemoryRule) -> tuple[TorchPrograms, dict[str, Callable[..., dict[str, Tensor]]]]:
-    """The programs and their emitted functions, compiled under a file name that tracebacks show."""
-    programs = programs_for(schedule(rule))
-    source = programs.source()
+def _programs(rule: MemoryRule) -> TorchPrograms:
+    return programs_for(schedule(rule))
+
+
+@lru_cache(maxsize=1024)
+def _function(rule: MemoryRule, name: str) -> Callable[..., dict[str, Tensor]]:
+    """An emitted function, compiled under a file name that tracebacks show."""
     namespace: dict[str, Any] = {"torch": torch}
-    exec(compile(source, f"<atlasgen torch program {rule.name}>", "exec"), namespace)
-    return programs, {name: namespace[name] for name in ("forward", "backward")}
+    source = _programs(rule).text(name)
+    exec(compile(source, f"<atlasgen torch program {rule.name}, {name}>", "exec"), namespace)
+    return namespace["backward" if name == "backward" else "forward"]
 
 
 def make_executable(rule: MemoryRule, checkpoint_every: int | None = None) -> TorchProgram:

@@ -54,6 +54,15 @@ class Call:
             tensors.get("length"),
             v.device,
         )
+        every = {
+            "B": self.batch,
+            "T": self.tokens,
+            "H": self.heads,
+            "resume": int(self.resumed),
+            **self.sizes,
+        }
+        self.spacing = owner.spacing(every)  # blocks between checkpoints
+        self.spans = self._spans()
         self.frame = {
             "blocks": blocks,
             "count": self.rows.count,
@@ -86,13 +95,12 @@ class Call:
         [B, H, N, C, ...] that become rows of a sequence. before(span, carries): further arrays of a span.
         after(span, results): may take results that are not to be collected for all blocks.
         """
-        spans = self._spans()
+        spans = self.spans
         collected = dict[str, Any]()
         for span in reversed(spans) if reverse else spans:
-            part = self.part(arrays, span)
-            if before is not None:
-                part |= before(span, carried)
-            result = function(**self.frame_of(span), **part, **carried)
+            more = {} if before is None else before(span, carried)
+            result = self.apply(function, arrays, span, carried, more)
+            del more
             carried = {argument: result[name] for argument, name in names.items()}
             if after is not None:
                 after(span, result)
@@ -101,14 +109,28 @@ class Call:
             self._collect(collected, result, span, names, by_rows)
         return collected
 
+    def apply(
+        self,
+        function: Callable[..., dict[str, Any]],
+        arrays: Mapping[str, Any],
+        span: Span,
+        carried: Mapping[str, Tensor],
+        more: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """An emitted function on a span of blocks; arrays that it does not name are left out."""
+        code = function.__code__
+        names = set(code.co_varnames[: code.co_argcount])
+        wanted = {name: array for name, array in arrays.items() if name in names}
+        return function(**self.frame_of(span), **self.part(wanted, span), **(more or {}), **carried)
+
     def frame_of(self, span: Span) -> dict[str, Any]:
         """What an emitted function is told about the blocks of a span."""
         return {**self.frame, "count": span[1] - span[0], "resumed": self.resumed and span[0] == 0}
 
     def part(self, arrays: Mapping[str, Any], span: Span) -> dict[str, Any]:
-        """The arrays of the blocks of a span."""
+        """The arrays of the blocks of a span, each in memory of its own order."""
         return {
-            name: array[:, :, span[0] : span[1]]
+            name: array[:, :, span[0] : span[1]].contiguous()
             if isinstance(array, Tensor) and array.ndim > 2 and array.shape[2] == self.rows.count
             else array
             for name, array in arrays.items()
@@ -137,13 +159,30 @@ class Call:
                 collected[name][:, :, first:last] = value
 
     def _spans(self) -> list[Span]:
-        """Ranges of blocks whose widest values take about CACHED_BYTES, or that a checkpoint covers."""
-        count, length = self.rows.count, self.owner.checkpoint_every
-        if length is None:
-            entries = self.owner.block_entries(self.sizes)
-            size = self.batch * self.heads * entries * self.dtype.itemsize
-            length = max(LEAST_SPAN, CACHED_BYTES // max(1, size))
-        return [(first, min(first + length, count)) for first in range(0, count, length)] or [(0, 0)]
+        """Ranges of blocks, none across a checkpoint, of the length that `_span_length` gives."""
+        count, length = self.rows.count, self._span_length()
+        step = self.spacing or max(1, count)
+        return [
+            (first, min(first + length, start + step, count))
+            for start in range(0, count, step)
+            for first in range(start, min(start + step, count), length)
+        ] or [(0, 0)]
+
+    def _span_length(self) -> int:
+        """Blocks whose widest values take about CACHED_BYTES, or all that the backward reads of them."""
+        each = self.batch * self.heads * self.dtype.itemsize
+        if self.spacing is None:
+            return max(LEAST_SPAN, CACHED_BYTES // max(1, each * self.owner.block_entries(self.sizes)))
+        return max(1, min(self.spacing, CACHED_BYTES // max(1, each * self.owner.kept_entries(self.sizes))))
+
+    def checkpoints(self) -> dict[str, Tensor]:
+        """Arrays float32 [B, H, checkpoints, ...] for the state at each checkpoint, by carry."""
+        count = -(-self.rows.count // (self.spacing or 1))
+        table = {}
+        for carry in self.owner.program.carries:
+            batch, heads, *own = self.state_shape(carry.leaf.dims)
+            table[carry.name] = self.v.new_empty(batch, heads, count, *own, dtype=torch.float32)
+        return table
 
     def state_shape(self, dims: tuple[str, ...]) -> tuple[int, ...]:
         """[B, H, ...] of a carry."""

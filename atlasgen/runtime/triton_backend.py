@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -10,11 +11,11 @@ import triton.language as tl
 from torch import Tensor
 
 from atlasgen.emit.axes import is_anchor
-from atlasgen.emit.backward_plan import block_gradient
+from atlasgen.emit.backward_plan import head_gradient
 from atlasgen.emit.monomials import with_monomials
 from atlasgen.emit.plan import Kernel
 from atlasgen.emit.refusals import refuse_without_kernels
-from atlasgen.ir.node import Node
+from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.program import Carry
 from atlasgen.runtime import halo, interpreter, polynomial
 from atlasgen.runtime.configuration import Configuration, choose, emitted_module
@@ -88,7 +89,7 @@ class TritonProgram:
         for name in self.outputs[1:]:
             dims = self._state_dims(name)
             outputs[name] = call.tensors[f"{name}_final"] = call.state(dims)
-        keep = save or call.launcher.emitted.plan.structure.form == "split"
+        keep = save or call.launcher.emitted.plan.structure.form in ("split", "token_grid")
         saved = call.checkpoints(self.program.carries) if keep else {}
         call.flags |= {"SAVE": keep, "STORE_FINAL": True}
         call.run(call.launcher.emitted.plan.forward)
@@ -183,8 +184,7 @@ class Call:
                 self.tensors[leaf["name"]] = self.state(leaf.dims).zero_()
         for leaf in program.leaves("head"):
             if leaf["name"] not in self.tensors:  # an optional argument that was not given
-                shape = [self.sizes.heads, *(self.extent[dim] for dim in leaf.dims)]
-                self.tensors[leaf["name"]] = torch.full(shape, float(leaf["default"]), device=self.v.device)
+                self.tensors[leaf["name"]] = self._default(leaf)
         for leaf in program.leaves("monomial"):
             self.tensors[leaf["name"]] = self._monomials(leaf)
         for name, tensor in self.tensors.items():
@@ -194,6 +194,17 @@ class Call:
         for leaf in program.leaves("host"):
             expression = leaf.get("expression", self.owner.rule.read.scale)
             self.tensors[leaf["name"]] = evaluate_number(expression, sizes)
+
+    def _default(self, leaf: Node) -> Tensor:
+        """What an optional argument per head is where none is given: its `default`, in `row` by entry."""
+        own = [self.sizes.rows if dim in ROWS else self.extent[dim] for dim in leaf.dims]
+        if leaf.get("index") is not None:
+            own = [self.sizes.rows]
+        if not own or not (ROWS & set(leaf.dims) or leaf.get("index") is not None):
+            value = evaluate_number(str(leaf["default"]), {})
+            return torch.full((self.sizes.heads, *own), value, device=self.v.device)
+        entries = [evaluate_number(leaf["default"], {"row": row}) for row in range(own[0])]
+        return torch.tensor(entries, device=self.v.device).expand(self.sizes.heads, -1)
 
     def _monomials(self, leaf: Node) -> Tensor:
         """A table [F] of the feature map: which entries make each monomial, or their orderings' roots."""
@@ -217,6 +228,11 @@ class Call:
         shape = (batch, heads, self.sizes.blocks, *own)
         return allocate(shape, torch.float32, self.v.device, False)
 
+    def _per_row(self, dims: tuple[str, ...]) -> Tensor:
+        """An unwritten scratch of one block [B, H, C, *dims], float32."""
+        batch, heads, *own = self.shape(dims)
+        return allocate((batch, heads, self.sizes.rows, *own), torch.float32, self.v.device, False)
+
     def checkpoints(self, carries: tuple[Carry, ...]) -> dict[str, Tensor]:
         """Buffers of the carries at the start of each block."""
         found = {f"{carry.name}_blocks": self.blocks(carry.leaf.dims) for carry in carries}
@@ -225,22 +241,35 @@ class Call:
 
     def run(self, kernels: tuple[Kernel, ...]) -> None:
         """Launch kernels in order; scratch buffers live until the last one that reads them."""
-        launcher = self.launcher
-        for kernel in kernels:
-            self._scratch(kernel)
-            launcher.launch(kernel.name, self.tensors, self.flags, self.sizes, self.dot, self.precision)
+        for of_one_block, group in groupby(kernels, key=lambda kernel: kernel.of_one_block):
+            alike = list(group)
+            for kernel in alike:
+                self._scratch(kernel)
+            blocks: list[int | None] = [*range(self.sizes.blocks)] if of_one_block else [None]
+            if any(kernel.reverse for kernel in alike):
+                blocks.reverse()
+            for block in blocks:
+                for kernel in alike:
+                    self._launch(kernel, block)
+
+    def _launch(self, kernel: Kernel, block: int | None) -> None:
+        self.launcher.launch(
+            kernel.name, self.tensors, self.flags, self.sizes, self.dot, self.precision, block
+        )
 
     def _scratch(self, kernel: Kernel) -> None:
         for store in kernel.stores:
             if store.place in ("halo", "blocks") and store.target not in self.tensors:
                 self.tensors[store.target] = self.blocks(store.axes)
+            elif store.place == "token":
+                self.tensors[store.target] = self._per_row(store.axes)
         if kernel.checkpoint and kernel.loop == "reverse":
             for carry in kernel.carries:
                 self.tensors[f"{carry.leaf['name']}_blocks"] = self.blocks(carry.leaf.dims)
 
         for carry in kernel.streams:
             name = carry.leaf["name"]
-            if kernel.loop == "reverse":
+            if kernel.backwards:
                 buffer = self.tensors[f"{name}_blocks"] = self.blocks(carry.leaf.dims)
                 buffer[:, :, -1] = self._final_gradient(carry.name.removeprefix("d_"), carry.leaf.dims)
             else:
@@ -327,20 +356,27 @@ class Call:
 
     def collect(self, found: dict[str, Tensor]) -> dict[str, Tensor]:
         """Sum what the kernels left per block, and keep what the caller can have gradients of."""
-        totals: dict[str, Tensor] = {}
-        for part in self.owner.scheduled.backward.contributions:
-            if part.leaf["kind"] not in ("head", "position"):
-                continue
-            total, index = self.tensors[block_gradient(part.leaf)].sum((0, 2)), part.leaf.get("index")
-            if index is None:
-                totals[part.tensor] = total
-                continue
-            if part.tensor not in totals:
-                totals[part.tensor] = torch.zeros_like(self.tensors[part.tensor], dtype=total.dtype)
-            totals[part.tensor][:, index] = total
         given = {name: tensor for name, tensor in self.given.items() if tensor is not None}
-        every = {**found, **totals}
+        every = {**found, **self._over_blocks(given)}
         return {name: value.to(given[name].dtype) for name, value in every.items() if name in given}
+
+    def _over_blocks(self, given: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Gradients of what is per head: sums over sequences and blocks of what the kernels left."""
+        parts = self.owner.scheduled.backward.contributions
+        per_head = [part.leaf for part in parts if part.leaf["kind"] in ("head", "position")]
+        totals: dict[str, Tensor] = {}
+        for buffer, leaf in {head_gradient(leaf): leaf for leaf in per_head}.items():
+            name, column = leaf["name"], leaf.get("index")
+            if name not in given:
+                continue
+            total = self.tensors[buffer].sum((0, 2))
+            if column is None:
+                totals[name] = totals.get(name, 0.0) + total
+            else:
+                table = torch.zeros(given[name].shape, device=total.device)
+                table[:, column] = total
+                totals[name] = totals.get(name, 0.0) + table
+        return totals
 
 
 def make_executable(rule: MemoryRule) -> TritonProgram:

@@ -14,10 +14,13 @@ from atlasgen.runtime.operator import MemoryOperator
 from atlasgen.spec.rule import MemoryRule
 
 STRUCTURES = (
-    "default, fused, split, or split_inline, split_vectors, split_all with _rows, a number of pieces, "
-    "and _F to walk the features, or _D1 a deep memory's first hidden axis, in tiles"
+    "default, fused, tokens or token_grid for rules with a matrix per token, split, or split_inline, "
+    "split_vectors, split_all with _rows, a number of pieces, and _F to walk the features, or _D1 a deep "
+    "memory's first hidden axis, in tiles"
 )
-_LABEL = re.compile(r"(fused)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(F|D[1-8]))?")
+_LABEL = re.compile(
+    r"(fused|tokens|token_grid)|split(?:_(inline|vectors|all))?(_rows)?(?:_(\d))?(?:_(F|D[1-8]))?"
+)
 
 
 class BackendUnavailableError(Exception):
@@ -64,9 +67,11 @@ def structure_of(label: str, rule: MemoryRule) -> Any:
     found = _LABEL.fullmatch(label)
     if found is None:
         raise ArgumentError("form", "no structure of kernels", value=label, allowed=STRUCTURES)
-    fused, gates, rows, pieces, walk = found.groups()
-    if fused:
-        return Structure(form="fused")
+    form, gates, rows, pieces, walk = found.groups()
+    if form:
+        from atlasgen.runtime.configuration import structure_of_form
+
+        return structure_of_form(form)
     gates = gates or "inline"
     return Structure("split", gates, rows is not None, int(pieces or 1), walk)  # type: ignore[arg-type]
 

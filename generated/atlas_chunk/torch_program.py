@@ -113,7 +113,7 @@ def forward(
         update_W1_total = torch.baddbmm(update_W1, value_2_each[block].mT, errors_W1)
         # S at the end of the block
         momentum_W1_next = momentum_W1 * total_2_each[block][..., None, None] + update_W1_total
-        newton_schulz = blocks.newton_schulz.forward(
+        orthogonal = blocks.newton_schulz.forward(
             momentum_W1_next,
             (
                 (3.4445, -4.775, 2.0315),
@@ -123,7 +123,7 @@ def forward(
                 (3.4445, -4.775, 2.0315),
             ),
         )
-        value_5 = newton_schulz * total_3_each[block][..., None, None]
+        value_5 = orthogonal * total_3_each[block][..., None, None]
         # M at the end
         memory_W1_next = value_3 + origin_W1_each[block] - value_5
         value_6 = blocks.where(border_at_border_each[block][..., None, None] > 0.0, memory_W1_next, memory_W1)
@@ -132,7 +132,7 @@ def forward(
         update_W2_total = torch.baddbmm(update_W2, (value_4 * value_each[block][..., :, None]).mT, errors)
         # S at the end of the block
         momentum_W2_next = momentum_W2 * total_2_each[block][..., None, None] + update_W2_total
-        newton_schulz_2 = blocks.newton_schulz.forward(
+        orthogonal_2 = blocks.newton_schulz.forward(
             momentum_W2_next,
             (
                 (3.4445, -4.775, 2.0315),
@@ -142,7 +142,7 @@ def forward(
                 (3.4445, -4.775, 2.0315),
             ),
         )
-        value_8 = newton_schulz_2 * total_3_each[block][..., None, None]
+        value_8 = orthogonal_2 * total_3_each[block][..., None, None]
         # M at the end
         memory_W2_next = value_7 + origin_W2_each[block] - value_8
         value_9 = blocks.where(border_at_border_each[block][..., None, None] > 0.0, memory_W2_next, memory_W2)
@@ -162,10 +162,10 @@ def forward(
         kept_errors.append(errors)
         kept_value_2.append(product_3)
         kept_momentum_W1_next.append(momentum_W1_next)
-        kept_value_3.append(newton_schulz)
+        kept_value_3.append(orthogonal)
         kept_value_4.append(value_6)
         kept_momentum_W2_next.append(momentum_W2_next)
-        kept_value_5.append(newton_schulz_2)
+        kept_value_5.append(orthogonal_2)
         kept_value_6.append(value_9)
         memory_W1, update_W1, momentum_W1, memory_W2, update_W2, momentum_W2 = (
             value_6,
@@ -408,7 +408,7 @@ def backward(
         combined_3 = d_memory_W1_next + product_3_each[block]
         d_memory_W1_next_2 = combined_3 * value_12_each[block][..., None, None]
         value_21 = -(d_memory_W2_next_2 * total_2_each[block][..., None, None])
-        newton_schulz_gradient = blocks.newton_schulz.backward(
+        d_orthogonal = blocks.newton_schulz.backward(
             saved_6_each[block],
             value_21,
             (
@@ -419,12 +419,11 @@ def backward(
                 (3.4445, -4.775, 2.0315),
             ),
         )
-        value_22 = d_momentum_W2_next * value_12_each[block][..., None, None]
-        d_momentum_W2_next_2 = value_22 + newton_schulz_gradient
-        value_23 = -(d_memory_W1_next_2 * total_2_each[block][..., None, None])
-        newton_schulz_gradient_2 = blocks.newton_schulz.backward(
+        d_momentum_W2_next_2 = d_momentum_W2_next * value_12_each[block][..., None, None] + d_orthogonal
+        value_22 = -(d_memory_W1_next_2 * total_2_each[block][..., None, None])
+        d_orthogonal_2 = blocks.newton_schulz.backward(
             saved_3_each[block],
-            value_23,
+            value_22,
             (
                 (3.4445, -4.775, 2.0315),
                 (3.4445, -4.775, 2.0315),
@@ -433,41 +432,40 @@ def backward(
                 (3.4445, -4.775, 2.0315),
             ),
         )
-        value_24 = d_momentum_W1_next * value_12_each[block][..., None, None]
-        d_momentum_W1_next_2 = value_24 + newton_schulz_gradient_2
-        value_25 = d_update_W2_next * value_14_each[block][..., None, None]
-        d_update_W2_total = value_25 + d_momentum_W2_next_2
+        d_momentum_W1_next_2 = d_momentum_W1_next * value_12_each[block][..., None, None] + d_orthogonal_2
+        value_23 = d_update_W2_next * value_14_each[block][..., None, None]
+        d_update_W2_total = value_23 + d_momentum_W2_next_2
         product_7 = torch.matmul(value_17_each[block], d_update_W2_total)
-        value_26 = d_update_W1_next * value_14_each[block][..., None, None]
-        d_update_W1_total = value_26 + d_momentum_W1_next_2
+        value_24 = d_update_W1_next * value_14_each[block][..., None, None]
+        d_update_W1_total = value_24 + d_momentum_W1_next_2
         d_errors_W1 = torch.matmul(value_18_each[block], d_update_W1_total)
-        value_27 = d_errors_W1 * value_19_each[block]
-        d_errors = torch.baddbmm(product_7, value_27, memory_W2_each[block])
+        value_25 = d_errors_W1 * value_19_each[block]
+        d_errors = torch.baddbmm(product_7, value_25, memory_W2_each[block])
         product_8 = torch.matmul(saved_1_each[block], d_update_W2_total.mT)
-        value_28 = product_8 * value_16_each[block][..., :, None]
-        combined_4 = torch.baddbmm(value_28, d_errors, memory_W2_each[block].mT)
-        value_29 = d_errors_W1 * saved_2_each[block] * value_20_each[block]
-        combined_5 = value_29 + combined_4 * value_19_each[block]
-        value_30 = d_memory_W1_next_2 * total_each[block][..., None, None]
-        value_31 = combined_3 * value_14_each[block][..., None, None]
+        value_26 = product_8 * value_16_each[block][..., :, None]
+        combined_4 = torch.baddbmm(value_26, d_errors, memory_W2_each[block].mT)
+        value_27 = d_errors_W1 * saved_2_each[block] * value_20_each[block]
+        combined_5 = value_27 + combined_4 * value_19_each[block]
+        value_28 = d_memory_W1_next_2 * total_each[block][..., None, None]
+        value_29 = combined_3 * value_14_each[block][..., None, None]
         combined_6 = torch.baddbmm(
-            product_5_each[block] + value_31 + value_30,
+            product_5_each[block] + value_29 + value_28,
             features_each[block].mT,
             combined_5,
         )
-        value_32 = d_momentum_W1_next_2 * total_3_each[block][..., None, None]
-        combined_7 = d_momentum_W1_next * value_14_each[block][..., None, None] + value_32
-        value_33 = d_memory_W2_next_2 * total_each[block][..., None, None]
-        value_34 = combined_2 * value_14_each[block][..., None, None]
+        value_30 = d_momentum_W1_next_2 * total_3_each[block][..., None, None]
+        combined_7 = d_momentum_W1_next * value_14_each[block][..., None, None] + value_30
+        value_31 = d_memory_W2_next_2 * total_each[block][..., None, None]
+        value_32 = combined_2 * value_14_each[block][..., None, None]
         combined_8 = torch.baddbmm(
-            torch.baddbmm(product_6_each[block] + value_34 + value_33, value_27.mT, saved_1_each[block]),
+            torch.baddbmm(product_6_each[block] + value_32 + value_31, value_25.mT, saved_1_each[block]),
             value_15_each[block].mT,
             d_errors,
         )
-        value_35 = d_momentum_W2_next_2 * total_3_each[block][..., None, None]
-        combined_9 = d_momentum_W2_next * value_14_each[block][..., None, None] + value_35
-        combined_10 = d_memory_W1_next_2 - value_30
-        combined_11 = d_memory_W2_next_2 - value_33
+        value_33 = d_momentum_W2_next_2 * total_3_each[block][..., None, None]
+        combined_9 = d_momentum_W2_next * value_14_each[block][..., None, None] + value_33
+        combined_10 = d_memory_W1_next_2 - value_28
+        combined_11 = d_memory_W2_next_2 - value_31
         kept_d_momentum_W2_next.append(d_momentum_W2_next_2)
         kept_d_momentum_W1_next.append(d_momentum_W1_next_2)
         kept_d_update_W1_total.append(d_update_W1_total)
@@ -522,16 +520,16 @@ def backward(
     product_9 = torch.matmul(value_9, memory_W1.mT)
     del value_9
     combined_12 = memory_W1 - origin_W1
-    value_36 = combined_12 * total[..., None, None]
+    value_34 = combined_12 * total[..., None, None]
     del total
     # M at the end
-    memory_W1_next = value_36 + origin_W1 - saved_4 * total_2[..., None, None]
-    del total_2, value_36
-    value_37 = blocks.where(border_at_border[..., None, None] > 0.0, memory_W1_next, memory_W1)
+    memory_W1_next = value_34 + origin_W1 - saved_4 * total_2[..., None, None]
+    del total_2, value_34
+    value_35 = blocks.where(border_at_border[..., None, None] > 0.0, memory_W1_next, memory_W1)
     del memory_W1_next
-    d_queries = blocks.add_product(d_y + product_9, value_10, value_37.mT, 1)
-    del product_9, value_10, value_37
-    value_38 = d_queries * (1.0 * q + 1.0)
+    d_queries = blocks.add_product(d_y + product_9, value_10, value_35.mT, 1)
+    del product_9, value_10, value_35
+    value_36 = d_queries * (1.0 * q + 1.0)
     del d_queries
     combined_13 = d_memory_W2_next_blocks + product_2
     del product_2
@@ -545,41 +543,41 @@ def backward(
     del combined_12
     combined_15 = (d_memory_W2_next_3 * combined).sum(-2).sum(-1) + total_4
     del combined
-    value_39 = border * value_5 * combined_15[..., None]
+    value_37 = border * value_5 * combined_15[..., None]
     total_5 = (d_momentum_W2_next_3 * momentum_W2).sum(-2).sum(-1)
     del d_momentum_W2_next_3
     combined_16 = total_5 + (d_momentum_W1_next_3 * momentum_W1).sum(-2).sum(-1)
     del d_momentum_W1_next_3
-    value_40 = border * value_13 * combined_16[..., None]
+    value_38 = border * value_13 * combined_16[..., None]
     # the error that reaches the output of W1
     errors_W1 = saved_2 * value_19
     del value_19
     product_10 = torch.matmul(errors_W1, d_update_W1_total_2.mT)
     del d_update_W1_total_2, errors_W1
-    value_41 = product_10 * value_16[..., :, None]
+    value_39 = product_10 * value_16[..., :, None]
     del value_16
-    d_features = blocks.add_product(d_errors_2 + value_41, kept_value_2_all, memory_W1.mT, 1)
-    del kept_value_2_all, value_41
-    value_42 = d_features * (1.0 * k_sources + 1.0)
+    d_features = blocks.add_product(d_errors_2 + value_39, kept_value_2_all, memory_W1.mT, 1)
+    del kept_value_2_all, value_39
+    value_40 = d_features * (1.0 * k_sources + 1.0)
     del d_features
     combined_17 = (kept_value_all * value_15).sum(-1) + (product_10 * features).sum(-1)
     del features, kept_value_all, product_10, value_15
-    value_43 = combined_17 * exists_sources * product_4
-    value_44 = -d_errors_2
+    value_41 = combined_17 * exists_sources * product_4
+    value_42 = -d_errors_2
     del d_errors_2
     total_6 = (d_memory_W2_next_3 * saved_7).sum(-2).sum(-1)
     del d_memory_W2_next_3
     combined_18 = -total_6 - (d_memory_W1_next_3 * saved_4).sum(-2).sum(-1)
     del d_memory_W1_next_3
-    value_45 = border * combined_18[..., None]
+    value_43 = border * combined_18[..., None]
     return {
-        "part_0": value_38,
-        "part_1": value_39,
-        "part_2": value_40,
-        "part_3": value_42,
-        "part_4": value_43,
-        "part_5": value_44,
-        "part_6": value_45,
+        "part_0": value_36,
+        "part_1": value_37,
+        "part_2": value_38,
+        "part_3": value_40,
+        "part_4": value_41,
+        "part_5": value_42,
+        "part_6": value_43,
         "sum_0": sum_0,
         "sum_1": sum_1,
         "d_memory_W1": d_memory_W1_next_final,

@@ -124,7 +124,7 @@ def forward(
         update_W0_total = torch.baddbmm(update_W0, value_each[block].mT, value_8, alpha=-1)
         # S at the end of the block
         momentum_W0_next = momentum_W0 * value_6[..., None, None] + update_W0_total
-        newton_schulz = blocks.newton_schulz.forward(
+        orthogonal = blocks.newton_schulz.forward(
             momentum_W0_next,
             (
                 (4.0848, -6.8946, 2.927),
@@ -134,14 +134,14 @@ def forward(
                 (2.8366, -3.0525, 1.2012),
             ),
         )
-        combined_2 = memory_W0 - newton_schulz
+        combined_2 = memory_W0 - orthogonal
         value_9 = product_3 * torch.sigmoid(product_3)
         value_10 = value_9 * product_2 * lr_W1_each[block][..., :, None]
         # A: the block's gradients so far
         update_W1_total = torch.baddbmm(update_W1, value_10.mT, v_each[block], alpha=-1)
         # S at the end of the block
         momentum_W1_next = momentum_W1 * value_6[..., None, None] + update_W1_total
-        newton_schulz_2 = blocks.newton_schulz.forward(
+        orthogonal_2 = blocks.newton_schulz.forward(
             momentum_W1_next,
             (
                 (4.0848, -6.8946, 2.927),
@@ -151,12 +151,12 @@ def forward(
                 (2.8366, -3.0525, 1.2012),
             ),
         )
-        combined_3 = memory_W1 - newton_schulz_2
+        combined_3 = memory_W1 - orthogonal_2
         # A: the block's gradients so far
         update_W2_total = torch.baddbmm(update_W2, value_2_each[block].mT, product * value_9, alpha=-1)
         # S at the end of the block
         momentum_W2_next = momentum_W2 * value_6[..., None, None] + update_W2_total
-        newton_schulz_3 = blocks.newton_schulz.forward(
+        orthogonal_3 = blocks.newton_schulz.forward(
             momentum_W2_next,
             (
                 (4.0848, -6.8946, 2.927),
@@ -166,7 +166,7 @@ def forward(
                 (2.8366, -3.0525, 1.2012),
             ),
         )
-        combined_4 = memory_W2 - newton_schulz_3
+        combined_4 = memory_W2 - orthogonal_3
         value_11 = blocks.inverse_root((combined_2 * combined_2).sum(-2))
         # M at the end
         memory_W0_next = combined_2 * (value_3_each[block] * value_11)[..., None, :]
@@ -578,7 +578,7 @@ def backward(
         value_37 = d_memory_W2_next_2 * value_10_each[block][..., None, :]
         combined = value_37 + value_11_each[block] * value_36[..., None, :]
         value_38 = -combined
-        newton_schulz_gradient = blocks.newton_schulz.backward(
+        d_orthogonal = blocks.newton_schulz.backward(
             saved_9_each[block],
             value_38,
             (
@@ -589,18 +589,17 @@ def backward(
                 (2.8366, -3.0525, 1.2012),
             ),
         )
-        value_39 = d_momentum_W2_next * value_7_each[block][..., None, None]
-        d_momentum_W2_next_2 = value_39 + newton_schulz_gradient
+        d_momentum_W2_next_2 = d_momentum_W2_next * value_7_each[block][..., None, None] + d_orthogonal
         total_8 = (d_momentum_W2_next_2 * momentum_W2_each[block]).sum(-2).sum(-1)
         d_memory_W1_next_2 = d_memory_W1_next * value_7_each[block][..., None, None]
         total_9 = (d_memory_W1_next_2 * saved_8_each[block]).sum(-2)
-        value_40 = total_9 * value_13_each[block] * value_17_each[block]
-        value_41 = d_memory_W1_next_2 * value_15_each[block][..., None, :]
-        combined_2 = value_41 + value_16_each[block] * value_40[..., None, :]
-        value_42 = -combined_2
-        newton_schulz_gradient_2 = blocks.newton_schulz.backward(
+        value_39 = total_9 * value_13_each[block] * value_17_each[block]
+        value_40 = d_memory_W1_next_2 * value_15_each[block][..., None, :]
+        combined_2 = value_40 + value_16_each[block] * value_39[..., None, :]
+        value_41 = -combined_2
+        d_orthogonal_2 = blocks.newton_schulz.backward(
             saved_7_each[block],
-            value_42,
+            value_41,
             (
                 (4.0848, -6.8946, 2.927),
                 (3.9505, -6.3029, 2.6377),
@@ -609,18 +608,17 @@ def backward(
                 (2.8366, -3.0525, 1.2012),
             ),
         )
-        value_43 = d_momentum_W1_next * value_7_each[block][..., None, None]
-        d_momentum_W1_next_2 = value_43 + newton_schulz_gradient_2
+        d_momentum_W1_next_2 = d_momentum_W1_next * value_7_each[block][..., None, None] + d_orthogonal_2
         total_10 = (d_momentum_W1_next_2 * momentum_W1_each[block]).sum(-2).sum(-1)
         d_memory_W0_next_2 = d_memory_W0_next * value_7_each[block][..., None, None]
         total_11 = (d_memory_W0_next_2 * saved_6_each[block]).sum(-2)
-        value_44 = total_11 * value_18_each[block] * value_22_each[block]
-        value_45 = d_memory_W0_next_2 * value_20_each[block][..., None, :]
-        combined_3 = value_45 + value_21_each[block] * value_44[..., None, :]
-        value_46 = -combined_3
-        newton_schulz_gradient_3 = blocks.newton_schulz.backward(
+        value_42 = total_11 * value_18_each[block] * value_22_each[block]
+        value_43 = d_memory_W0_next_2 * value_20_each[block][..., None, :]
+        combined_3 = value_43 + value_21_each[block] * value_42[..., None, :]
+        value_44 = -combined_3
+        d_orthogonal_3 = blocks.newton_schulz.backward(
             saved_5_each[block],
-            value_46,
+            value_44,
             (
                 (4.0848, -6.8946, 2.927),
                 (3.9505, -6.3029, 2.6377),
@@ -629,50 +627,49 @@ def backward(
                 (2.8366, -3.0525, 1.2012),
             ),
         )
-        value_47 = d_momentum_W0_next * value_7_each[block][..., None, None]
-        d_momentum_W0_next_2 = value_47 + newton_schulz_gradient_3
+        d_momentum_W0_next_2 = d_momentum_W0_next * value_7_each[block][..., None, None] + d_orthogonal_3
         total_12 = (d_momentum_W0_next_2 * momentum_W0_each[block]).sum(-2).sum(-1)
-        value_48 = 0.00048828125 * (total_8 + total_10 + total_12)
-        combined_4 = d_pool_theta_next * value_6_each[block] + value_48
+        value_45 = 0.00048828125 * (total_8 + total_10 + total_12)
+        combined_4 = d_pool_theta_next * value_6_each[block] + value_45
         d_update_W2_total = d_update_W2_next * value_6_each[block][..., None, None] + d_momentum_W2_next_2
         product_5 = torch.matmul(value_23_each[block], d_update_W2_total)
         d_update_W1_total = d_update_W1_next * value_6_each[block][..., None, None] + d_momentum_W1_next_2
         product_6 = torch.matmul(v_each[block], d_update_W1_total.mT)
-        value_49 = product_6 * lr_W1_each[block][..., :, None]
-        combined_5 = -(product_5 * saved_2_each[block]) - value_49 * saved_3_each[block]
+        value_46 = product_6 * lr_W1_each[block][..., :, None]
+        combined_5 = -(product_5 * saved_2_each[block]) - value_46 * saved_3_each[block]
         d_update_W0_total = d_update_W0_next * value_6_each[block][..., None, None] + d_momentum_W0_next_2
         product_7 = torch.matmul(value_25_each[block], d_update_W0_total)
-        value_50 = product_7 * value_26_each[block] * value_27_each[block]
-        combined_6 = combined_5 * value_24_each[block] - value_50
-        value_51 = product_7 * value_24_each[block]
-        combined_7 = -(value_49 * value_28_each[block]) - value_51 * saved_2_each[block]
-        combined_8 = -(product_5 * value_28_each[block]) - value_51 * saved_3_each[block]
-        value_52 = d_memory_W0_next * value_6_each[block][..., None, None]
+        value_47 = product_7 * value_26_each[block] * value_27_each[block]
+        combined_6 = combined_5 * value_24_each[block] - value_47
+        value_48 = product_7 * value_24_each[block]
+        combined_7 = -(value_46 * value_28_each[block]) - value_48 * saved_2_each[block]
+        combined_8 = -(product_5 * value_28_each[block]) - value_48 * saved_3_each[block]
+        value_49 = d_memory_W0_next * value_6_each[block][..., None, None]
         combined_9 = torch.baddbmm(
-            value_52 + combined_3 + product_2_each[block],
+            value_49 + combined_3 + product_2_each[block],
             k_each[block].mT,
             combined_6,
         )
-        value_53 = d_momentum_W0_next_2 * value_29_each[block][..., None, None]
-        combined_10 = d_momentum_W0_next * value_6_each[block][..., None, None] + value_53
-        value_54 = d_memory_W1_next * value_6_each[block][..., None, None]
+        value_50 = d_momentum_W0_next_2 * value_29_each[block][..., None, None]
+        combined_10 = d_momentum_W0_next * value_6_each[block][..., None, None] + value_50
+        value_51 = d_memory_W1_next * value_6_each[block][..., None, None]
         combined_11 = torch.baddbmm(
-            value_54 + combined_2 + product_3_each[block],
+            value_51 + combined_2 + product_3_each[block],
             combined_8.mT,
             v_each[block],
         )
-        value_55 = d_momentum_W1_next_2 * value_29_each[block][..., None, None]
-        combined_12 = d_momentum_W1_next * value_6_each[block][..., None, None] + value_55
-        value_56 = d_memory_W2_next * value_6_each[block][..., None, None]
-        combined_13 = torch.baddbmm(value_56 + combined + product_4_each[block], k_each[block].mT, combined_7)
-        value_57 = d_momentum_W2_next_2 * value_29_each[block][..., None, None]
-        combined_14 = d_momentum_W2_next * value_6_each[block][..., None, None] + value_57
-        value_58 = total_11 * value_19_each[block] * value_31_each[block]
-        value_59 = value_30_each[block] * value_58[..., None, :]
-        value_60 = total_9 * value_14_each[block] * value_33_each[block]
-        value_61 = value_32_each[block] * value_60[..., None, :]
-        value_62 = total_7 * value_9_each[block] * value_35_each[block]
-        value_63 = value_34_each[block] * value_62[..., None, :]
+        value_52 = d_momentum_W1_next_2 * value_29_each[block][..., None, None]
+        combined_12 = d_momentum_W1_next * value_6_each[block][..., None, None] + value_52
+        value_53 = d_memory_W2_next * value_6_each[block][..., None, None]
+        combined_13 = torch.baddbmm(value_53 + combined + product_4_each[block], k_each[block].mT, combined_7)
+        value_54 = d_momentum_W2_next_2 * value_29_each[block][..., None, None]
+        combined_14 = d_momentum_W2_next * value_6_each[block][..., None, None] + value_54
+        value_55 = total_11 * value_19_each[block] * value_31_each[block]
+        value_56 = value_30_each[block] * value_55[..., None, :]
+        value_57 = total_9 * value_14_each[block] * value_33_each[block]
+        value_58 = value_32_each[block] * value_57[..., None, :]
+        value_59 = total_7 * value_9_each[block] * value_35_each[block]
+        value_60 = value_34_each[block] * value_59[..., None, :]
         kept_value.append(combined_4)
         kept_d_update_W2_total.append(d_update_W2_total)
         kept_d_update_W1_total.append(d_update_W1_total)
@@ -681,9 +678,9 @@ def backward(
         kept_value_3.append(combined_6)
         kept_value_4.append(combined_7)
         kept_value_5.append(combined_8)
-        sum_0 = sum_0 + value_59
-        sum_1 = sum_1 + value_61
-        sum_2 = sum_2 + value_63
+        sum_0 = sum_0 + value_56
+        sum_1 = sum_1 + value_58
+        sum_2 = sum_2 + value_60
         (
             d_memory_W0_next,
             d_update_W0_next,
@@ -767,42 +764,42 @@ def backward(
     del value_2
     combined_15 = blocks.add_product(product_8, value_4, memory_W0.mT, 1)
     del product_8, value_4
-    value_64 = live * value_5 * kept_value_all[..., None]
+    value_61 = live * value_5 * kept_value_all[..., None]
     del kept_value_all
     product_9 = torch.matmul(saved_2 * value_28, d_update_W2_total_2.mT)
     del d_update_W2_total_2
     product_10 = torch.matmul(value_26 * value_24, d_update_W0_total_2.mT)
     del d_update_W0_total_2, value_24, value_26
-    value_65 = product_10 * lr_W0[..., :, None]
-    value_66 = product_9 * lr_W2[..., :, None]
+    value_62 = product_10 * lr_W0[..., :, None]
+    value_63 = product_9 * lr_W2[..., :, None]
     combined_16 = blocks.add_product(
-        blocks.add_product(-value_66 - value_65, kept_value_3_all, memory_W0.mT, 1),
+        blocks.add_product(-value_63 - value_62, kept_value_3_all, memory_W0.mT, 1),
         kept_value_4_all,
         memory_W2.mT,
         1,
     )
-    del kept_value_3_all, kept_value_4_all, value_65, value_66
-    value_67 = -(product_10 * k).sum(-1)
+    del kept_value_3_all, kept_value_4_all, value_62, value_63
+    value_64 = -(product_10 * k).sum(-1)
     del product_10
     product_11 = torch.matmul(kept_value_5_all, memory_W1)
     del kept_value_5_all
-    value_68 = value_28 * saved_3
+    value_65 = value_28 * saved_3
     del value_28
-    value_69 = value_68 * lr_W1[..., :, None]
-    combined_17 = blocks.add_product(product_11, value_69, d_update_W1_total_2, -1)
-    del d_update_W1_total_2, product_11, value_69
-    value_70 = -(kept_value_2_all * value_68).sum(-1)
-    del kept_value_2_all, value_68
-    value_71 = -(product_9 * k).sum(-1)
+    value_66 = value_65 * lr_W1[..., :, None]
+    combined_17 = blocks.add_product(product_11, value_66, d_update_W1_total_2, -1)
+    del d_update_W1_total_2, product_11, value_66
+    value_67 = -(kept_value_2_all * value_65).sum(-1)
+    del kept_value_2_all, value_65
+    value_68 = -(product_9 * k).sum(-1)
     del product_9
     return {
         "part_0": combined_15,
-        "part_1": value_64,
+        "part_1": value_61,
         "part_2": combined_16,
-        "part_3": value_67,
+        "part_3": value_64,
         "part_4": combined_17,
-        "part_5": value_70,
-        "part_6": value_71,
+        "part_5": value_67,
+        "part_6": value_68,
         "sum_0": sum_0,
         "sum_1": sum_1,
         "sum_2": sum_2,

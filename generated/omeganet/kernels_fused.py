@@ -69,7 +69,7 @@ def forward(
     window_k_pointer,
     window_v_pointer,
     y_pointer,
-    coefficients_entries,
+    coefficients_columns,
     gamma_head,
     gamma_row,
     k_head,
@@ -130,9 +130,9 @@ def forward(
     seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
     # the block that is still open after the call
     open_block = tl.cast((phase + end) // ROWS, tl.int64)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     origin_W1 = tl.load(
         origin_W1_pointer + memory_index * (F * D1) + monomial[:, None] * D1 + hidden_1[None, :],
         mask=is_monomial[:, None] & is_hidden_1[None, :],
@@ -532,7 +532,7 @@ def backward(
     window_gamma_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_gamma_head,
     d_gamma_row,
     d_k_head,
@@ -604,9 +604,9 @@ def backward(
     seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
     # the block that is still open after the call
     open_block = tl.cast((phase + end) // ROWS, tl.int64)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     origin_W1 = tl.load(
         origin_W1_pointer + memory_index * (F * D1) + monomial[:, None] * D1 + hidden_1[None, :],
         mask=is_monomial[:, None] & is_hidden_1[None, :],

@@ -211,7 +211,7 @@ def state(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     k_head,
     k_row,
     v_head,
@@ -257,9 +257,9 @@ def state(
     phase = position % ROWS
     # the block that is still open after the call
     open_block = tl.cast((phase + end) // ROWS, tl.int64)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     anchor_W2 = (
         tl.load(
             anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
@@ -589,7 +589,7 @@ def sources(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     k_head,
     k_row,
     v_head,
@@ -648,9 +648,9 @@ def sources(
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_D1], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_HALO, BLOCK_D1], dtype=tl.float32)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -820,7 +820,7 @@ def reads(
     rows_value_6_pointer,
     rows_value_7_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     k_head,
     k_row,
     q_head,
@@ -875,9 +875,9 @@ def reads(
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     combined = tl.zeros([BLOCK_ROWS, BLOCK_D1], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_D1], dtype=tl.float32)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -1735,7 +1735,7 @@ def read_gradients_2_h_D1(
     rows_value_8_pointer,
     rows_value_9_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     k_head,
     k_row,
     q_head,
@@ -1814,9 +1814,9 @@ def read_gradients_2_h_D1(
             other=0.0,
         )
     product = tl.dot(q.to(DOT), tl.trans(k_halo.to(DOT)), input_precision=PRECISION)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     # Q X^T
     scores_W1_halo = coefficients_3 * (product * product) + product * coefficients_2 + coefficients
     # P: source weights by read
@@ -1851,7 +1851,7 @@ def read_gradients_2_s_D1(
     rows_value_7_pointer,
     rows_value_8_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     k_head,
     k_row,
     q_head,
@@ -1924,9 +1924,9 @@ def read_gradients_2_s_D1(
             other=0.0,
         )
     product = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     # Q X^T
     scores_W1 = coefficients_3 * (product * product) + product * coefficients_2 + coefficients
     # P: source weights by read
@@ -2005,7 +2005,7 @@ def state_gradient(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_y_head,
     d_y_row,
     k_head,
@@ -2056,9 +2056,9 @@ def state_gradient(
     phase = position % ROWS
     # the block that is still open after the call
     open_block = tl.cast((phase + end) // ROWS, tl.int64)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     anchor_W2 = (
         tl.load(
             anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
@@ -3462,7 +3462,7 @@ def output_gradient_q(
     rows_value_7_pointer,
     rows_value_8_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_q_head,
     d_q_row,
     d_y_head,
@@ -3537,9 +3537,9 @@ def output_gradient_q(
     value_3 = rows_value_8 * value_2
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -3707,7 +3707,7 @@ def output_gradient_k(
     rows_value_7_pointer,
     rows_value_8_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_k_head,
     d_k_row,
     k_head,
@@ -3778,9 +3778,9 @@ def output_gradient_k(
     errors_W1 = rows_value_3 * value_2
     # p_C: last row of P
     last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -3934,7 +3934,7 @@ def output_gradient_halo(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_y_head,
     d_y_row,
     k_head,
@@ -4083,9 +4083,9 @@ def output_gradient_halo(
             other=0.0,
         )
     product_3 = tl.dot(q.to(DOT), tl.trans(k_halo.to(DOT)), input_precision=PRECISION)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     # Q X^T
     scores_W1_halo = coefficients_3 * (product_3 * product_3) + product_3 * coefficients_2 + coefficients
     d_weights_halo = -(product * scores_W2_halo) - product_2 * scores_W1_halo
@@ -4206,7 +4206,7 @@ def output_gradient_weights(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_y_head,
     d_y_row,
     k_head,
@@ -4337,9 +4337,9 @@ def output_gradient_weights(
             other=0.0,
         )
     product_3 = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     # Q X^T
     scores_W1 = coefficients_3 * (product_3 * product_3) + product_3 * coefficients_2 + coefficients
     d_weights = -(product * scores_W2) - product_2 * scores_W1
@@ -4391,7 +4391,7 @@ def output_gradient_carried(
     rows_value_7_pointer,
     rows_value_8_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_y_head,
     d_y_row,
     k_head,
@@ -4588,9 +4588,9 @@ def output_gradient_carried(
     last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     for monomial_start in range(0, F, BLOCK_F):
         monomial = monomial_start + tl.arange(0, BLOCK_F)
         is_monomial = monomial < F
@@ -4706,7 +4706,7 @@ def output_gradient_last(
     rows_value_21_pointer,
     rows_value_3_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     k_head,
     k_row,
     tokens,
@@ -4770,9 +4770,9 @@ def output_gradient_last(
     value_2 = tl.where(is_hidden_1[None, :], gelu_slope(rows_value_1), 0.0)
     # the error that reaches the output of W1
     errors_W1 = rows_value_3 * value_2
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],

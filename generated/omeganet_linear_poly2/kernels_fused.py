@@ -49,7 +49,7 @@ def forward(
     window_k_pointer,
     window_v_pointer,
     y_pointer,
-    coefficients_entries,
+    coefficients_columns,
     gamma_head,
     gamma_row,
     k_head,
@@ -108,9 +108,9 @@ def forward(
     seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
     # the block that is still open after the call
     open_block = tl.cast((phase + end) // ROWS, tl.int64)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     anchor = (
         tl.load(
             anchor_pointer + memory_index * (F * V) + monomial[:, None] * V + value[None, :],
@@ -396,7 +396,7 @@ def backward(
     window_gamma_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_gamma_head,
     d_gamma_row,
     d_k_head,
@@ -464,9 +464,9 @@ def backward(
     seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
     # the block that is still open after the call
     open_block = tl.cast((phase + end) // ROWS, tl.int64)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     anchor = (
         tl.load(
             anchor_pointer + memory_index * (F * V) + monomial[:, None] * V + value[None, :],

@@ -192,7 +192,7 @@ def state(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     k_head,
     k_row,
     v_head,
@@ -236,9 +236,9 @@ def state(
     phase = position % ROWS
     # the block that is still open after the call
     open_block = tl.cast((phase + end) // ROWS, tl.int64)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     for block in tl.range(0, blocks, disable_licm=True):
         slot = memory_index * blocks + block
         start = tl.cast(block, tl.int64) * ROWS - phase
@@ -464,7 +464,7 @@ def sources(
     rows_predictions_0_pointer,
     rows_predictions_halo_1_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     k_head,
     k_row,
     tokens,
@@ -516,9 +516,9 @@ def sources(
     predictions = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
     # pred = phi(k) M*
     predictions_halo = tl.zeros([BLOCK_HALO, BLOCK_V], dtype=tl.float32)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -614,7 +614,7 @@ def output(
     window_k_pointer,
     window_v_pointer,
     y_pointer,
-    coefficients_entries,
+    coefficients_columns,
     k_head,
     k_row,
     q_head,
@@ -673,9 +673,9 @@ def output(
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -809,7 +809,7 @@ def read_gradients_1_h_V(
     q_pointer,
     rows_value_2_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_y_head,
     d_y_row,
     k_head,
@@ -883,9 +883,9 @@ def read_gradients_1_h_V(
             other=0.0,
         )
     product = tl.dot(q.to(DOT), tl.trans(k_halo.to(DOT)), input_precision=PRECISION)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     # Q X^T
     scores_halo = coefficients_3 * (product * product) + product * coefficients_2 + coefficients
     # P: source weights by read
@@ -915,7 +915,7 @@ def read_gradients_1_s_V(
     q_pointer,
     rows_value_4_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_y_head,
     d_y_row,
     k_head,
@@ -983,9 +983,9 @@ def read_gradients_1_s_V(
             other=0.0,
         )
     product = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     # Q X^T
     scores = coefficients_3 * (product * product) + product * coefficients_2 + coefficients
     # P: source weights by read
@@ -1030,7 +1030,7 @@ def state_gradient(
     rows_value_2_pointer,
     rows_value_4_pointer,
     window_k_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_y_head,
     d_y_row,
     k_head,
@@ -1077,9 +1077,9 @@ def state_gradient(
     phase = position % ROWS
     # the block that is still open after the call
     open_block = tl.cast((phase + end) // ROWS, tl.int64)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     for turn in tl.range(0, blocks * 5, disable_licm=True):
         step = turn // 5
         part = turn % 5
@@ -1585,7 +1585,7 @@ def output_gradient_q(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_q_head,
     d_q_row,
     d_y_head,
@@ -1652,9 +1652,9 @@ def output_gradient_q(
     ).to(tl.float32)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -1820,7 +1820,7 @@ def output_gradient_k(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_k_head,
     d_k_row,
     d_y_head,
@@ -1900,9 +1900,9 @@ def output_gradient_k(
     errors = predictions - v
     # p_C: last row of P
     last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -2036,7 +2036,7 @@ def output_gradient_halo(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_y_head,
     d_y_row,
     k_head,
@@ -2146,9 +2146,9 @@ def output_gradient_halo(
             other=0.0,
         )
     product_2 = tl.dot(q.to(DOT), tl.trans(k_halo.to(DOT)), input_precision=PRECISION)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     # Q X^T
     scores_halo = coefficients_3 * (product_2 * product_2) + product_2 * coefficients_2 + coefficients
     tl.store(
@@ -2251,7 +2251,7 @@ def output_gradient_weights(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_y_head,
     d_y_row,
     k_head,
@@ -2343,9 +2343,9 @@ def output_gradient_weights(
             other=0.0,
         )
     product_2 = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     # Q X^T
     scores = coefficients_3 * (product_2 * product_2) + product_2 * coefficients_2 + coefficients
     tl.store(
@@ -2389,7 +2389,7 @@ def output_gradient_carried(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     d_y_head,
     d_y_row,
     k_head,
@@ -2570,9 +2570,9 @@ def output_gradient_carried(
     last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     for monomial_start in range(0, F, BLOCK_F):
         monomial = monomial_start + tl.arange(0, BLOCK_F)
         is_monomial = monomial < F
@@ -2664,7 +2664,7 @@ def output_gradient_last(
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    coefficients_entries,
+    coefficients_columns,
     k_head,
     k_row,
     v_head,
@@ -2729,9 +2729,9 @@ def output_gradient_last(
         )
     # E = dl/dpred at the block's M*
     errors = predictions - v
-    coefficients = tl.load(coefficients_pointer + head * coefficients_entries + 0).to(tl.float32)
-    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_entries + 1).to(tl.float32)
-    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_entries + 2).to(tl.float32)
+    coefficients = tl.load(coefficients_pointer + head * coefficients_columns + 0).to(tl.float32)
+    coefficients_2 = tl.load(coefficients_pointer + head * coefficients_columns + 1).to(tl.float32)
+    coefficients_3 = tl.load(coefficients_pointer + head * coefficients_columns + 2).to(tl.float32)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],

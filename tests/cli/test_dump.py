@@ -44,7 +44,7 @@ def test_golden(name: str, stage: str, golden) -> None:
 def test_every_stage_prints_every_shipped_rule(name: str, stage: str) -> None:
     rule = load_rule(name)
     if stage in ("plan", "triton") and kernel_refusals(schedule(rule).forward):
-        with pytest.raises(CompileError, match="no kernel"):
+        with pytest.raises(CompileError, match="kernel"):
             stage_text(rule, stage)
         return
     text = stage_text(rule, stage)

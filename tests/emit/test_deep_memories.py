@@ -75,7 +75,9 @@ def test_many_blocks(structure):
 )
 @pytest.mark.parametrize("name", MEMORIES)
 def test_memories_agree_with_the_definition(name, structure):
-    check_small(rule_of(name, MEMORIES[name]), structure, [(3,)], seed=2, V=3, B=2)
+    # The norm of three values can divide by nearly nothing, where float32 itself is at the bar.
+    sizes = {"K": 8, "V": 8} if "norm" in MEMORIES[name] else {"V": 3}
+    check_small(rule_of(name, MEMORIES[name]), structure, [(3,)], seed=2, B=2, **sizes)
 
 
 @pytest.mark.parametrize("name", ["gated", *SLOW_MEMORIES])

@@ -9,29 +9,7 @@ from atlasgen.runtime.triton_backend import make_executable
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import rule_from_table
 
-MUON = {"kind": "newton_schulz", "steps": 3}
-STEPS = {"lr": "token"}
 CASES = {
-    "optimizer.transform = newton_schulz": (
-        {"optimizer": {**STEPS, "transform": [MUON]}},
-        {"optimizer": {**STEPS, "transform": []}},
-    ),
-    "optimizer.transform = one map per token": (
-        {"optimizer": {**STEPS, "transform": [{"kind": "frobenius"}]}},
-        {"optimizer": {**STEPS, "transform": []}},
-    ),
-    "block.row_scale = position": (
-        {"block": {"size": 4, "row_scale": "position"}},
-        {"block": {"size": 4, "row_scale": "none"}},
-    ),
-    "block.row_scale = token": (
-        {"block": {"size": 4, "row_scale": "token"}},
-        {"block": {"size": 4, "row_scale": "none"}},
-    ),
-    "block.write = block": (
-        {"block": {"size": 4, "write": "block"}},
-        {"block": {"size": 4, "write": "token"}},
-    ),
     "block.size = 257": ({"block": 257}, {"block": 256}),
     "window.length = 258": (
         {"loss": "dot", "window": 258},
@@ -51,8 +29,7 @@ def test_each_refusal_names_the_field_and_the_nearest_that_has_kernels(case):
     assert f"{error.field} = {error.value}" == case
     assert error.rule == "asked" and 'backend = "torch"' in error.nearest
     (key, value), *_ = [entry for entry in nearest.items() if entry[0] != "loss"]
-    wanted = value if not isinstance(value, dict) else list(value.items())[-1][1]
-    assert str(wanted).strip("[]") in error.nearest
+    assert str(value) in error.nearest
     with pytest.raises(CompileError, match="no kernel|a kernel holds"):
         make_executable(scheduled.rule)
     accepted = schedule(rule_from_table({**base, **nearest}))

@@ -110,12 +110,7 @@ def test_calls_stay_where_their_result_is_not_used():
     assert formatted(source).strip() == source.strip()
 
 
-@pytest.mark.parametrize("command", ["format --check", "check"])
-def test_shipped_packages_pass_the_formatter_and_the_linter(command):
-    finished = subprocess.run(
-        [*RUFF, *command.split(), "--no-cache", str(ROOT / "generated")],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+def test_shipped_packages_pass_the_linter():
+    command = [*RUFF, "check", "--no-cache", str(ROOT / "generated")]
+    finished = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert finished.returncode == 0, finished.stdout

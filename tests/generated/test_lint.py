@@ -10,6 +10,7 @@ import pytest
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.emit.triton_module import emit_module
+from atlasgen.runtime.configuration import forms
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import load_rule, shipped_specs
 
@@ -68,19 +69,25 @@ def assigned(function: ast.FunctionDef) -> dict[str, list[ast.expr]]:
     return table
 
 
-def test_every_rule_with_kernels_ships_both_forms():
+def test_every_rule_with_kernels_ships_its_forms():
     names = {path.parent.name: set() for path in SHIPPED}
     for path in SHIPPED:
         names[path.parent.name].add(path.name)
-    served = {name for name in shipped_specs() if not kernel_refusals(schedule(load_rule(name)).forward)}
-    assert names == {name: {"kernels_split.py", "kernels_fused.py"} for name in served}
-    assert served >= {"linear_attention", "omeganet_linear", "titans", "titans_linear"}
+    rules = {name: load_rule(name) for name in shipped_specs()}
+    served = {name: rule for name, rule in rules.items() if not kernel_refusals(schedule(rule).forward)}
+    assert names == {name: {f"kernels_{form}.py" for form in forms(rule)} for name, rule in served.items()}
+    assert names["titans"] == {"kernels_split.py", "kernels_fused.py"}
+    assert names["atlas"] == {"kernels_tokens.py", "kernels_token_grid.py"}
 
 
 def test_every_product_names_its_precision(source):
-    for call in calls(ast.parse(source), "tl.dot"):
-        given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-        assert given.get("input_precision") == "PRECISION"
+    """Helpers iterate products (Newton-Schulz): rounding would grow with the steps."""
+    launched = {kernel.name for kernel in kernels(source)}
+    for function in ast.parse(source).body:
+        for call in calls(function, "tl.dot"):
+            given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
+            own = isinstance(function, ast.FunctionDef) and function.name in launched
+            assert given.get("input_precision") == ("PRECISION" if own else "'ieee'")
 
 
 def test_exponents_of_decays_are_masked_before_exp(source):
@@ -137,7 +144,8 @@ def rows_only(factors: set[str]) -> bool:
 def test_sizes_that_change_from_call_to_call_key_nothing(source):
     for function in kernels(source):
         (decorator,) = function.decorator_list
-        assert ast.unparse(decorator) == "triton.jit(do_not_specialize=['tokens', 'blocks'])"
+        sizes = ["tokens", "blocks", *(entry.arg for entry in function.args.args if entry.arg == "block")]
+        assert ast.unparse(decorator) == f"triton.jit(do_not_specialize={sizes})"
         given = {argument.arg: argument.annotation for argument in function.args.args}
         assert given["tokens"] is None and given["blocks"] is None
 

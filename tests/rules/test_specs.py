@@ -51,7 +51,6 @@ SIZES = ((16, 16), (32, 64), (48, 80), (100, 36))
 # A thinner grid for interpreted kernels: every length and every size occurs.
 THIN = {(0, 16, 16), (1, 100, 36), (2, 48, 80), (17, 32, 64), (65, 16, 16)}
 
-KERNELS = [name for name in WIDE if not kernel_refusals(schedule(load_rule(name)).forward)]
 # Lengths of wide rules, in blocks and tokens around them, with K = V and what the call starts from.
 AROUND = (
     (0, 1, 4, "fresh"),
@@ -61,6 +60,16 @@ AROUND = (
     (2, 3, 4, "fresh"),
     (2, 3, 5, "state"),
 )
+
+
+def wide_rule(name: str, largest: int = 64) -> MemoryRule:
+    """The rule, a longer block as one of 16 tokens; where any block is the same rule, the chunk's 64."""
+    rule = load_rule(name)
+    size = rule.block.size if rule.depends_on_memory else 64
+    return replace(rule, block=replace(rule.block, size=size if size <= largest else 16))
+
+
+KERNELS = [name for name in WIDE if not kernel_refusals(schedule(wide_rule(name)).forward)]
 
 each_spec = pytest.mark.parametrize("name", SPECS)
 each_wide = pytest.mark.parametrize("name", WIDE)
@@ -77,13 +86,6 @@ def splits_of(T: int) -> list[tuple[int, ...]]:
 def start_of(T: int, K: int) -> str:
     """A random state, or a fresh sequence: both occur at every length and every size."""
     return "state" if (LENGTHS.index(T) + K // 16) % 2 else "fresh"
-
-
-def wide_rule(name: str, largest: int = 64) -> MemoryRule:
-    """The rule, a longer block as one of 16 tokens; where any block is the same rule, the chunk's 64."""
-    rule = load_rule(name)
-    size = rule.block.size if rule.depends_on_memory else 64
-    return replace(rule, block=replace(rule.block, size=size if size <= largest else 16))
 
 
 def agrees(case: Case, splits: Sequence[Sequence[int]]) -> None:

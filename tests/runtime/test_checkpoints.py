@@ -10,7 +10,8 @@ import torch
 
 import atlasgen
 from atlasgen.errors import ArgumentError
-from atlasgen.spec.load import rule_from_table
+from atlasgen.runtime import torch_backend, torch_call
+from atlasgen.spec.load import load_rule, rule_from_table
 
 MEMORY = {"kind": "mlp", "depth": 2, "hidden": "2*K", "initial": "learned"}
 RULES = {
@@ -47,6 +48,25 @@ def test_the_result_does_not_depend_on_checkpoints(name):
         for found, wanted in zip(results(rule, every), expected, strict=True):
             assert torch.isfinite(wanted).all() and wanted.abs().max() > 0
             torch.testing.assert_close(found, wanted, rtol=2e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_spans_shorter_than_the_distance_change_nothing(name, monkeypatch):
+    rule = rule_from_table({"rule": f"{name}_spans", "loss": "l2", "block": 8, **RULES[name]})
+    expected = results(rule, None)
+    monkeypatch.setattr(torch_call, "CACHED_BYTES", 1)
+    monkeypatch.setattr(torch_backend, "KEPT_BYTES", 0)
+    for every in (2, 4, 100, None):
+        for found, wanted in zip(results(rule, every), expected, strict=True):
+            torch.testing.assert_close(found, wanted, rtol=2e-4, atol=1e-5)
+
+
+def test_a_long_sequence_is_computed_again():
+    program = torch_backend.make_executable(load_rule("titans"))
+    sizes = {"B": 1, "T": 1024, "H": 4, "K": 64, "V": 64, "F": 64, "resume": 0}
+    assert program.spacing(sizes) is None
+    every = program.spacing({**sizes, "T": 8192})
+    assert every is not None and every > 1
 
 
 def test_copies_keep_the_distance():

@@ -166,4 +166,6 @@ def test_eps_counts_only_beside_a_step() -> None:
 def test_gates_of_shipped_rules(name: str) -> None:
     found = load_rule(name)
     assert found.held == (found.block.write == "block" or found.block.row_scale != "none")
-    assert {"lr", "log_alpha", "log_theta", "gamma"} <= set(found.gates)
+    assert {"log_alpha", "log_theta", "gamma"} <= set(found.gates)
+    rates = {f"lr_{entry.name}" for entry in found.weights if entry.lr is not None} or {"lr"}
+    assert rates <= set(found.gates)

@@ -27,6 +27,10 @@ class TileContext(Protocol):
         """A vector that is true where a lane is real, None where every lane is."""
         ...
 
+    def extent(self, dim: str) -> str:
+        """The compile-time constant that is the length of an axis."""
+        ...
+
     def product(self, node: Node, args: list[str]) -> str:
         """A matrix product in the kernel's dot precision, or a broadcast sum for vectors."""
         ...

@@ -18,6 +18,11 @@ def _products(node: Node, extent: dict[str, int]) -> tuple[int, int]:
     return 2 * matrices * small * rows * columns, 2 * matrices * small**3
 
 
+def _is_wide(node: Node, tile: TileContext) -> str:
+    """Text that is true where a matrix has no more rows than columns."""
+    return f"{tile.extent(node['rows'])} <= {tile.extent(node['columns'])}"
+
+
 class NewtonSchulz(Operator):
     """x <- a x + (b A + c A A) x, A = x x^T, from x = S / |S|; a zero matrix stays zero."""
 
@@ -33,7 +38,7 @@ class NewtonSchulz(Operator):
         return f"blocks.newton_schulz.forward({args[0]}, {node['coefficients']})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
-        return f"newton_schulz({args[0]}, {node['coefficients']})"
+        return f"newton_schulz({args[0]}, {node['coefficients']}, {_is_wide(node, tile)})"
 
     def flops(self, node: Node, extent: dict[str, int]) -> int:
         wide, square = _products(node, extent)
@@ -52,7 +57,7 @@ class NewtonSchulzGradient(Operator):
         return f"blocks.newton_schulz.backward({args[0]}, {args[1]}, {node['coefficients']})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
-        return f"newton_schulz_gradient({args[0]}, {args[1]}, {node['coefficients']})"
+        return f"newton_schulz_gradient({args[0]}, {args[1]}, {node['coefficients']}, {_is_wide(node, tile)})"
 
     def flops(self, node: Node, extent: dict[str, int]) -> int:
         wide, square = _products(node, extent)
