@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from atlasgen.emit.axes import walkable_axes
+from atlasgen.emit.axes import walked_axis
 from atlasgen.emit.monomials import with_monomials
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.triton_module import emit_module
@@ -142,7 +142,7 @@ def test_unwritten_rows_and_slots_show(monkeypatch):
 def test_an_axis_whose_lanes_another_takes_is_not_walked(features):
     """x + W x: what has the lanes of x is as long as x, in whole tiles."""
     rule = rule_of("joined", memory=SKIP, features=features, window=1, **STEPS)
-    assert walkable_axes(schedule(rule).forward) == ()
+    assert walked_axis(schedule(rule).forward) is None
     entries = 18 if features == "identity" else 5
     check_small(rule, default_configuration(rule).structure, [()], T=5, H=1, K=entries)
 
