@@ -57,8 +57,11 @@ def _stages(rule: str) -> dict[str, Callable[[], None]]:
 
     def tune() -> None:
         from atlasgen.cli.tune import tune
+        from atlasgen.demo.settings import Settings
 
-        tune(rule)
+        settings = Settings.for_rule(load_rule(rule))
+        size = settings.hidden_size // settings.num_heads
+        tune(rule, shape=f"{size},{size}", trials=settings.tuning_trials)
 
     return {"build": build, "verify": verify, "tune": tune}
 

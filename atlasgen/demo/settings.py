@@ -17,6 +17,7 @@ class Settings:
 
     context: tokens per training sequence. learning_rate: the highest, after warmup steps; it falls
     along a cosine to a tenth. held_out_streams: pieces of the held-out text read side by side.
+    tuning_trials: points tried for each kernel, None for whole spaces.
     """
 
     hidden_size: int = 128
@@ -31,12 +32,13 @@ class Settings:
     seed: int = 0
     held_out_streams: int = 16
     checkpoint_every: int = 50
+    tuning_trials: int | None = None
 
     @classmethod
     def for_rule(cls, rule: MemoryRule) -> Settings:
         """The defaults; a smaller model where the rule keeps a matrix per token, whose maps take the time."""
         if any(entry.at == "token" for entry in rule.optimizer.transform):
-            return cls(hidden_size=64, batch=4, steps=400)
+            return cls(hidden_size=64, batch=4, steps=400, tuning_trials=2)
         return cls()
 
     def rate(self, step: int, planned: int) -> float:

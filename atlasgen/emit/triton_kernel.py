@@ -367,7 +367,7 @@ class KernelEmitter:
             self.writer.line("value = value_start + tl.arange(0, BLOCK_V)")
             self.writer.line("is_value = value < V")
         elif self.single_rows:
-            self.writer.push("for token in range(0, ROWS):")
+            self.writer.push("for token in range(first, last):")
         elif self.walked in WIDE:
             dim = self.walked
             start = f"{lane_name(dim)}_start"

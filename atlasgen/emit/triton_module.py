@@ -73,7 +73,11 @@ class FunctionEmitter:
         self._preamble()
         if self.kernel.loop == "grid" or self.kernel.of_one_block:
             self._block_scalars()
+            if self.kernel.loop == "row":
+                self.writer.push("if (token >= first) & (token < last):")
             self.emitter.emit_block()
+            if self.kernel.loop == "row":
+                self.writer.pop()
         else:
             self._walk_blocks()
         body = self.writer.text()

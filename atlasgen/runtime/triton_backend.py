@@ -13,7 +13,7 @@ from torch import Tensor
 from atlasgen.emit.axes import is_anchor
 from atlasgen.emit.backward_plan import head_gradient
 from atlasgen.emit.monomials import with_monomials
-from atlasgen.emit.plan import Kernel
+from atlasgen.emit.plan import SINGLE, Kernel
 from atlasgen.emit.refusals import refuse_without_kernels
 from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.program import Carry
@@ -222,11 +222,11 @@ class Call:
         """An unwritten state [B, H, *dims], float32."""
         return allocate(self.shape(dims), torch.float32, self.v.device, False)
 
-    def blocks(self, dims: tuple[str, ...]) -> Tensor:
-        """An unwritten buffer [B, H, N, *dims], float32."""
+    def blocks(self, dims: tuple[str, ...], zero: bool = False) -> Tensor:
+        """A buffer [B, H, N, *dims], float32; unwritten, or zero where only rows with tokens are written."""
         batch, heads, *own = self.shape(dims)
         shape = (batch, heads, self.sizes.blocks, *own)
-        return allocate(shape, torch.float32, self.v.device, False)
+        return allocate(shape, torch.float32, self.v.device, zero)
 
     def _per_row(self, dims: tuple[str, ...]) -> Tensor:
         """An unwritten scratch of one block [B, H, C, *dims], float32."""
@@ -260,7 +260,8 @@ class Call:
     def _scratch(self, kernel: Kernel) -> None:
         for store in kernel.stores:
             if store.place in ("halo", "blocks") and store.target not in self.tensors:
-                self.tensors[store.target] = self.blocks(store.axes)
+                by_row = kernel.single_rows and SINGLE in store.axes
+                self.tensors[store.target] = self.blocks(store.axes, by_row)
             elif store.place == "token":
                 self.tensors[store.target] = self._per_row(store.axes)
         if kernel.checkpoint and kernel.loop == "reverse":

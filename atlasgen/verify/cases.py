@@ -58,8 +58,23 @@ def rows_of(rule: MemoryRule) -> int:
 
 
 def quick_cases(rule: MemoryRule) -> list[Case]:
-    """A few calls that reach every part of a rule: two blocks, tails, padding, state, packing."""
+    """A few calls that reach every part of a rule: two blocks, tails, padding, state, packing.
+
+    Interpreted kernels take half a second for a token that has a matrix of its own: those rules get calls
+    of a few tokens, of which one ends a block.
+    """
     rows = min(rows_of(rule), LONG_BLOCK)
+    if any(entry.at == "token" for entry in rule.optimizer.transform):
+        return _fitting(
+            rule,
+            [
+                Case(1, 9, 1, 16, 16, resumed=rows - 4, splits=(3,)),
+                Case(1, 6, 2, 24, 20, query_heads=4, key_heads=1),
+                Case(1, 9, 1, 16, 16, borders=(0, 3, 3, 9)),
+                Case(4, 1, 3, 16, 16),
+                Case(1, 0, 2, 16, 16, resumed=3),
+            ],
+        )
     cases = [
         Case(2, rows + 7, 2, 16, 16),
         Case(1, rows + 1, 1, 24, 40, resumed=rows // 2 + 3, splits=(5,)),

@@ -408,156 +408,157 @@ def updates_0(
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    gate_value_1 = tl.load(gate_value_1_pointer + slot * ROWS + token)
-    momentum_W1 = tl.load(
-        momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    gate_value_2 = tl.load(
-        gate_value_2_pointer + slot * (ROWS * ROWS) + token * ROWS + row,
-        mask=row < ROWS,
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k += tl.load(
-            window_k_base + row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features = 0.5 * (k * k) + k
-    anchor_W1 = (
-        tl.load(
-            anchor_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+    if (token >= first) & (token < last):
+        gate_value_1 = tl.load(gate_value_1_pointer + slot * ROWS + token)
+        momentum_W1 = tl.load(
+            momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        if RESUME
-        else 0.0
-    )
-    memory_W1 = tl.load(
-        memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    # M*: the memory at the last border
-    anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
-    product = tl.dot(features.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-    anchor_W2 = (
-        tl.load(
-            anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        gate_value_2 = tl.load(
+            gate_value_2_pointer + slot * (ROWS * ROWS) + token * ROWS + row,
+            mask=row < ROWS,
+            other=0.0,
+        )
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k += tl.load(
+                window_k_base + row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # X = phi(k)
+        features = 0.5 * (k * k) + k
+        anchor_W1 = (
+            tl.load(
+                anchor_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+                mask=is_feature[:, None] & is_hidden_1[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory_W1 = tl.load(
+            memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+            mask=is_feature[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        # M*: the memory at the last border
+        anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
+        product = tl.dot(features.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
+        anchor_W2 = (
+            tl.load(
+                anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+                mask=is_hidden_1[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory_W2 = tl.load(
+            memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        if RESUME
-        else 0.0
-    )
-    memory_W2 = tl.load(
-        memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    # M*: the memory at the last border
-    anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
-    product_2 = tl.dot(gelu(product).to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions = product_2 + features
-    v = tl.load(
-        v_block + row[:, None] * v_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v += tl.load(
-            window_v_base + row[:, None] * (heads * V) + value[None, :],
-            mask=is_held[:, None] & is_value[None, :],
+        # M*: the memory at the last border
+        anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
+        product_2 = tl.dot(gelu(product).to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        # pred = f(M*, phi(k))
+        predictions = product_2 + features
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v += tl.load(
+                window_v_base + row[:, None] * (heads * V) + value[None, :],
+                mask=is_held[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product_3 = tl.dot(errors.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
+        # the error that reaches the output of W1
+        errors_W1 = product_3 * tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
+        product_4 = tl.dot(
+            tl.trans((gate_value_2[:, None] * features).to(DOT)),
+            errors_W1.to(DOT),
+            input_precision=PRECISION,
+        )
+        gate_value_3 = tl.load(
+            gate_value_3_pointer + slot * (ROWS * HALO) + token * HALO + (halo_row + HALO),
+            mask=halo_row < 0,
             other=0.0,
         )
-    # E = dl/dpred at the block's M*
-    errors = predictions - v
-    product_3 = tl.dot(errors.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1 = product_3 * tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
-    product_4 = tl.dot(
-        tl.trans((gate_value_2[:, None] * features).to(DOT)),
-        errors_W1.to(DOT),
-        input_precision=PRECISION,
-    )
-    gate_value_3 = tl.load(
-        gate_value_3_pointer + slot * (ROWS * HALO) + token * HALO + (halo_row + HALO),
-        mask=halo_row < 0,
-        other=0.0,
-    )
-    k_halo = tl.load(
-        k_block + halo_row[:, None] * k_row + feature[None, :],
-        mask=is_halo[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k_halo += tl.load(
-            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held_halo[:, None] & is_feature[None, :],
+        k_halo = tl.load(
+            k_block + halo_row[:, None] * k_row + feature[None, :],
+            mask=is_halo[:, None] & is_feature[None, :],
             other=0.0,
-        )
-    # X = phi(k)
-    features_halo = 0.5 * (k_halo * k_halo) + k_halo
-    product_5 = tl.dot(features_halo.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-    product_6 = tl.dot(gelu(product_5).to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions_halo = product_6 + features_halo
-    v_halo = tl.load(
-        v_block + halo_row[:, None] * v_row + value[None, :],
-        mask=is_halo[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v_halo += tl.load(
-            window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
-            mask=is_held_halo[:, None] & is_value[None, :],
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k_halo += tl.load(
+                window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held_halo[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # X = phi(k)
+        features_halo = 0.5 * (k_halo * k_halo) + k_halo
+        product_5 = tl.dot(features_halo.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
+        product_6 = tl.dot(gelu(product_5).to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        # pred = f(M*, phi(k))
+        predictions_halo = product_6 + features_halo
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
             other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = predictions_halo - v_halo
+        product_7 = tl.dot(errors_halo.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
+        # the error that reaches the output of W1
+        errors_W1_halo = product_7 * tl.where(is_hidden_1[None, :], gelu_slope(product_5), 0.0)
+        product_8 = tl.dot(
+            tl.trans((gate_value_3[:, None] * features_halo).to(DOT)),
+            errors_W1_halo.to(DOT),
+            input_precision=PRECISION,
         )
-    # E = dl/dpred at the block's M*
-    errors_halo = predictions_halo - v_halo
-    product_7 = tl.dot(errors_halo.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1_halo = product_7 * tl.where(is_hidden_1[None, :], gelu_slope(product_5), 0.0)
-    product_8 = tl.dot(
-        tl.trans((gate_value_3[:, None] * features_halo).to(DOT)),
-        errors_W1_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # S_t of every token
-    momentum_W1_rows = gate_value_1 * momentum_W1 + product_4 + product_8
-    # U_t: the map of S_t
-    updates_W1 = newton_schulz(
-        momentum_W1_rows,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    tl.store(
-        updates_0_rows_pointer
-        + (memory_index * ROWS + token) * (K * D1)
-        + feature[:, None] * D1
-        + hidden_1[None, :],
-        updates_W1,
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-    )
+        # S_t of every token
+        momentum_W1_rows = gate_value_1 * momentum_W1 + product_4 + product_8
+        # U_t: the map of S_t
+        updates_W1 = newton_schulz(
+            momentum_W1_rows,
+            (
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+            ),
+            K <= D1,
+        )
+        tl.store(
+            updates_0_rows_pointer
+            + (memory_index * ROWS + token) * (K * D1)
+            + feature[:, None] * D1
+            + hidden_1[None, :],
+            updates_W1,
+            mask=is_feature[:, None] & is_hidden_1[None, :],
+        )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks", "block"])
@@ -630,152 +631,153 @@ def updates_1(
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    gate_value_1 = tl.load(gate_value_1_pointer + slot * ROWS + token)
-    momentum_W2 = tl.load(
-        momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    gate_value_2 = tl.load(
-        gate_value_2_pointer + slot * (ROWS * ROWS) + token * ROWS + row,
-        mask=row < ROWS,
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k += tl.load(
-            window_k_base + row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features = 0.5 * (k * k) + k
-    anchor_W1 = (
-        tl.load(
-            anchor_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-            mask=is_feature[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        if RESUME
-        else 0.0
-    )
-    memory_W1 = tl.load(
-        memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    # M*: the memory at the last border
-    anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
-    product = tl.dot(features.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-    value_2 = gelu(product)
-    anchor_W2 = (
-        tl.load(
-            anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+    if (token >= first) & (token < last):
+        gate_value_1 = tl.load(gate_value_1_pointer + slot * ROWS + token)
+        momentum_W2 = tl.load(
+            momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        if RESUME
-        else 0.0
-    )
-    memory_W2 = tl.load(
-        memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    # M*: the memory at the last border
-    anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
-    product_2 = tl.dot(value_2.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions = product_2 + features
-    v = tl.load(
-        v_block + row[:, None] * v_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v += tl.load(
-            window_v_base + row[:, None] * (heads * V) + value[None, :],
-            mask=is_held[:, None] & is_value[None, :],
+        gate_value_2 = tl.load(
+            gate_value_2_pointer + slot * (ROWS * ROWS) + token * ROWS + row,
+            mask=row < ROWS,
             other=0.0,
         )
-    # E = dl/dpred at the block's M*
-    errors = predictions - v
-    product_3 = tl.dot(
-        tl.trans((gate_value_2[:, None] * value_2).to(DOT)),
-        errors.to(DOT),
-        input_precision=PRECISION,
-    )
-    gate_value_3 = tl.load(
-        gate_value_3_pointer + slot * (ROWS * HALO) + token * HALO + (halo_row + HALO),
-        mask=halo_row < 0,
-        other=0.0,
-    )
-    k_halo = tl.load(
-        k_block + halo_row[:, None] * k_row + feature[None, :],
-        mask=is_halo[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k_halo += tl.load(
-            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held_halo[:, None] & is_feature[None, :],
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k += tl.load(
+                window_k_base + row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # X = phi(k)
+        features = 0.5 * (k * k) + k
+        anchor_W1 = (
+            tl.load(
+                anchor_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+                mask=is_feature[:, None] & is_hidden_1[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory_W1 = tl.load(
+            memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+            mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-    # X = phi(k)
-    features_halo = 0.5 * (k_halo * k_halo) + k_halo
-    product_4 = tl.dot(features_halo.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-    value_3 = gelu(product_4)
-    product_5 = tl.dot(value_3.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions_halo = product_5 + features_halo
-    v_halo = tl.load(
-        v_block + halo_row[:, None] * v_row + value[None, :],
-        mask=is_halo[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v_halo += tl.load(
-            window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
-            mask=is_held_halo[:, None] & is_value[None, :],
+        # M*: the memory at the last border
+        anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
+        product = tl.dot(features.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
+        value_2 = gelu(product)
+        anchor_W2 = (
+            tl.load(
+                anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+                mask=is_hidden_1[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory_W2 = tl.load(
+            memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+            mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-    # E = dl/dpred at the block's M*
-    errors_halo = predictions_halo - v_halo
-    product_6 = tl.dot(
-        tl.trans((gate_value_3[:, None] * value_3).to(DOT)),
-        errors_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # S_t of every token
-    momentum_W2_rows = gate_value_1 * momentum_W2 + product_3 + product_6
-    # U_t: the map of S_t
-    updates_W2 = newton_schulz(
-        momentum_W2_rows,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    tl.store(
-        updates_1_rows_pointer
-        + (memory_index * ROWS + token) * (D1 * V)
-        + hidden_1[:, None] * V
-        + value[None, :],
-        updates_W2,
-        mask=is_hidden_1[:, None] & is_value[None, :],
-    )
+        # M*: the memory at the last border
+        anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
+        product_2 = tl.dot(value_2.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        # pred = f(M*, phi(k))
+        predictions = product_2 + features
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v += tl.load(
+                window_v_base + row[:, None] * (heads * V) + value[None, :],
+                mask=is_held[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product_3 = tl.dot(
+            tl.trans((gate_value_2[:, None] * value_2).to(DOT)),
+            errors.to(DOT),
+            input_precision=PRECISION,
+        )
+        gate_value_3 = tl.load(
+            gate_value_3_pointer + slot * (ROWS * HALO) + token * HALO + (halo_row + HALO),
+            mask=halo_row < 0,
+            other=0.0,
+        )
+        k_halo = tl.load(
+            k_block + halo_row[:, None] * k_row + feature[None, :],
+            mask=is_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k_halo += tl.load(
+                window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held_halo[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # X = phi(k)
+        features_halo = 0.5 * (k_halo * k_halo) + k_halo
+        product_4 = tl.dot(features_halo.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
+        value_3 = gelu(product_4)
+        product_5 = tl.dot(value_3.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        # pred = f(M*, phi(k))
+        predictions_halo = product_5 + features_halo
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = predictions_halo - v_halo
+        product_6 = tl.dot(
+            tl.trans((gate_value_3[:, None] * value_3).to(DOT)),
+            errors_halo.to(DOT),
+            input_precision=PRECISION,
+        )
+        # S_t of every token
+        momentum_W2_rows = gate_value_1 * momentum_W2 + product_3 + product_6
+        # U_t: the map of S_t
+        updates_W2 = newton_schulz(
+            momentum_W2_rows,
+            (
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+            ),
+            D1 <= V,
+        )
+        tl.store(
+            updates_1_rows_pointer
+            + (memory_index * ROWS + token) * (D1 * V)
+            + hidden_1[:, None] * V
+            + value[None, :],
+            updates_W2,
+            mask=is_hidden_1[:, None] & is_value[None, :],
+        )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks", "block"])
@@ -1091,7 +1093,7 @@ def forward(
     combined_3 = memory_W2 - origin_W2
     # M at the end
     memory_W2_next = kept * combined_3 + origin_W2
-    for token in range(0, ROWS):
+    for token in range(first, last):
         gate_value_4 = tl.load(
             gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
             mask=row < ROWS,
@@ -1168,7 +1170,7 @@ def forward(
     product_14 = tl.dot(value_4.to(DOT), combined_3.to(DOT), input_precision=PRECISION)
     product_15 = tl.dot(value_4.to(DOT), origin_W2.to(DOT), input_precision=PRECISION)
     combined_4 = value_0[:, None] * product_14 + product_15
-    for token in range(0, ROWS):
+    for token in range(first, last):
         gate_value_4_2 = tl.load(
             gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
             mask=row < ROWS,
@@ -1260,7 +1262,7 @@ def row_gradients(
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
-    for token in range(0, ROWS):
+    for token in range(first, last):
         gate_value_4 = tl.load(
             gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
             mask=row < ROWS,
@@ -1382,194 +1384,195 @@ def update_gradients_0(
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    gate_value_1 = tl.load(gate_value_1_pointer + slot * ROWS + token)
-    momentum_W2 = tl.load(
-        momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    gate_value_2 = tl.load(
-        gate_value_2_pointer + slot * (ROWS * ROWS) + token * ROWS + row,
-        mask=row < ROWS,
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k += tl.load(
-            window_k_base + row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features = 0.5 * (k * k) + k
-    anchor_W1 = (
-        tl.load(
-            anchor_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-            mask=is_feature[:, None] & is_hidden_1[None, :],
-            other=0.0,
-        )
-        if RESUME
-        else 0.0
-    )
-    memory_W1 = tl.load(
-        memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    # M*: the memory at the last border
-    anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
-    product = tl.dot(features.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-    value_2 = gelu(product)
-    anchor_W2 = (
-        tl.load(
-            anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+    if (token >= first) & (token < last):
+        gate_value_1 = tl.load(gate_value_1_pointer + slot * ROWS + token)
+        momentum_W2 = tl.load(
+            momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        if RESUME
-        else 0.0
-    )
-    memory_W2 = tl.load(
-        memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    # M*: the memory at the last border
-    anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
-    product_2 = tl.dot(value_2.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions = product_2 + features
-    v = tl.load(
-        v_block + row[:, None] * v_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v += tl.load(
-            window_v_base + row[:, None] * (heads * V) + value[None, :],
-            mask=is_held[:, None] & is_value[None, :],
+        gate_value_2 = tl.load(
+            gate_value_2_pointer + slot * (ROWS * ROWS) + token * ROWS + row,
+            mask=row < ROWS,
             other=0.0,
         )
-    # E = dl/dpred at the block's M*
-    errors = predictions - v
-    product_3 = tl.dot(
-        tl.trans((gate_value_2[:, None] * value_2).to(DOT)),
-        errors.to(DOT),
-        input_precision=PRECISION,
-    )
-    gate_value_3 = tl.load(
-        gate_value_3_pointer + slot * (ROWS * HALO) + token * HALO + (halo_row + HALO),
-        mask=halo_row < 0,
-        other=0.0,
-    )
-    k_halo = tl.load(
-        k_block + halo_row[:, None] * k_row + feature[None, :],
-        mask=is_halo[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k_halo += tl.load(
-            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held_halo[:, None] & is_feature[None, :],
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k += tl.load(
+                window_k_base + row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # X = phi(k)
+        features = 0.5 * (k * k) + k
+        anchor_W1 = (
+            tl.load(
+                anchor_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+                mask=is_feature[:, None] & is_hidden_1[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory_W1 = tl.load(
+            memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+            mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-    # X = phi(k)
-    features_halo = 0.5 * (k_halo * k_halo) + k_halo
-    product_4 = tl.dot(features_halo.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-    value_3 = gelu(product_4)
-    product_5 = tl.dot(value_3.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions_halo = product_5 + features_halo
-    v_halo = tl.load(
-        v_block + halo_row[:, None] * v_row + value[None, :],
-        mask=is_halo[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v_halo += tl.load(
-            window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
-            mask=is_held_halo[:, None] & is_value[None, :],
+        # M*: the memory at the last border
+        anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
+        product = tl.dot(features.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
+        value_2 = gelu(product)
+        anchor_W2 = (
+            tl.load(
+                anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+                mask=is_hidden_1[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory_W2 = tl.load(
+            memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+            mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-    # E = dl/dpred at the block's M*
-    errors_halo = predictions_halo - v_halo
-    product_6 = tl.dot(
-        tl.trans((gate_value_3[:, None] * value_3).to(DOT)),
-        errors_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # S_t of every token
-    momentum_W2_rows = gate_value_1 * momentum_W2 + product_3 + product_6
-    d_memory_W2_next = tl.load(
-        d_memory_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    gate_value_6 = tl.load(gate_value_6_pointer + slot * ROWS + token)
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    gate_value_4 = tl.load(
-        gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
-        mask=row < ROWS,
-        other=0.0,
-    )
-    value_0 = tl.load(gate_value_0_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # phi(q)
-    queries = 0.5 * (q * q) + q
-    origin_W1 = tl.load(
-        origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    product_7 = tl.dot(queries.to(DOT), (memory_W1 - origin_W1).to(DOT), input_precision=PRECISION)
-    product_8 = tl.dot(queries.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
-    rows_0 = tl.load(
-        rows_0_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-        mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    product_9 = tl.dot(
-        tl.trans(gelu(value_0[:, None] * product_7 + product_8 - rows_0).to(DOT)),
-        (d_reads * gate_value_4[:, None]).to(DOT),
-        input_precision=PRECISION,
-    )
-    d_updates_W2 = -(d_memory_W2_next * gate_value_6) - product_9
-    d_momentum_W2_rows = newton_schulz_gradient(
-        momentum_W2_rows,
-        d_updates_W2,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    tl.store(
-        update_gradients_0_rows_pointer
-        + (memory_index * ROWS + token) * (D1 * V)
-        + hidden_1[:, None] * V
-        + value[None, :],
-        d_momentum_W2_rows,
-        mask=is_hidden_1[:, None] & is_value[None, :],
-    )
+        # M*: the memory at the last border
+        anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
+        product_2 = tl.dot(value_2.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        # pred = f(M*, phi(k))
+        predictions = product_2 + features
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v += tl.load(
+                window_v_base + row[:, None] * (heads * V) + value[None, :],
+                mask=is_held[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product_3 = tl.dot(
+            tl.trans((gate_value_2[:, None] * value_2).to(DOT)),
+            errors.to(DOT),
+            input_precision=PRECISION,
+        )
+        gate_value_3 = tl.load(
+            gate_value_3_pointer + slot * (ROWS * HALO) + token * HALO + (halo_row + HALO),
+            mask=halo_row < 0,
+            other=0.0,
+        )
+        k_halo = tl.load(
+            k_block + halo_row[:, None] * k_row + feature[None, :],
+            mask=is_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k_halo += tl.load(
+                window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held_halo[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # X = phi(k)
+        features_halo = 0.5 * (k_halo * k_halo) + k_halo
+        product_4 = tl.dot(features_halo.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
+        value_3 = gelu(product_4)
+        product_5 = tl.dot(value_3.to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        # pred = f(M*, phi(k))
+        predictions_halo = product_5 + features_halo
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = predictions_halo - v_halo
+        product_6 = tl.dot(
+            tl.trans((gate_value_3[:, None] * value_3).to(DOT)),
+            errors_halo.to(DOT),
+            input_precision=PRECISION,
+        )
+        # S_t of every token
+        momentum_W2_rows = gate_value_1 * momentum_W2 + product_3 + product_6
+        d_memory_W2_next = tl.load(
+            d_memory_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+            mask=is_hidden_1[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        gate_value_6 = tl.load(gate_value_6_pointer + slot * ROWS + token)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        gate_value_4 = tl.load(
+            gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
+            mask=row < ROWS,
+            other=0.0,
+        )
+        value_0 = tl.load(gate_value_0_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # phi(q)
+        queries = 0.5 * (q * q) + q
+        origin_W1 = tl.load(
+            origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+            mask=is_feature[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        product_7 = tl.dot(queries.to(DOT), (memory_W1 - origin_W1).to(DOT), input_precision=PRECISION)
+        product_8 = tl.dot(queries.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
+        rows_0 = tl.load(
+            rows_0_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        product_9 = tl.dot(
+            tl.trans(gelu(value_0[:, None] * product_7 + product_8 - rows_0).to(DOT)),
+            (d_reads * gate_value_4[:, None]).to(DOT),
+            input_precision=PRECISION,
+        )
+        d_updates_W2 = -(d_memory_W2_next * gate_value_6) - product_9
+        d_momentum_W2_rows = newton_schulz_gradient(
+            momentum_W2_rows,
+            d_updates_W2,
+            (
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+            ),
+            D1 <= V,
+        )
+        tl.store(
+            update_gradients_0_rows_pointer
+            + (memory_index * ROWS + token) * (D1 * V)
+            + hidden_1[:, None] * V
+            + value[None, :],
+            d_momentum_W2_rows,
+            mask=is_hidden_1[:, None] & is_value[None, :],
+        )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks", "block"])
@@ -1658,216 +1661,221 @@ def update_gradients_1(
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    gate_value_1 = tl.load(gate_value_1_pointer + slot * ROWS + token)
-    momentum_W1 = tl.load(
-        momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    gate_value_2 = tl.load(
-        gate_value_2_pointer + slot * (ROWS * ROWS) + token * ROWS + row,
-        mask=row < ROWS,
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k += tl.load(
-            window_k_base + row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features = 0.5 * (k * k) + k
-    anchor_W1 = (
-        tl.load(
-            anchor_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+    if (token >= first) & (token < last):
+        gate_value_1 = tl.load(gate_value_1_pointer + slot * ROWS + token)
+        momentum_W1 = tl.load(
+            momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        if RESUME
-        else 0.0
-    )
-    memory_W1 = tl.load(
-        memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    # M*: the memory at the last border
-    anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
-    product = tl.dot(features.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-    anchor_W2 = (
-        tl.load(
-            anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        gate_value_2 = tl.load(
+            gate_value_2_pointer + slot * (ROWS * ROWS) + token * ROWS + row,
+            mask=row < ROWS,
+            other=0.0,
+        )
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k += tl.load(
+                window_k_base + row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # X = phi(k)
+        features = 0.5 * (k * k) + k
+        anchor_W1 = (
+            tl.load(
+                anchor_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+                mask=is_feature[:, None] & is_hidden_1[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory_W1 = tl.load(
+            memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+            mask=is_feature[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        # M*: the memory at the last border
+        anchor_point_W1 = tl.where(block == 0, anchor_W1, memory_W1) if RESUME else memory_W1
+        product = tl.dot(features.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
+        anchor_W2 = (
+            tl.load(
+                anchor_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+                mask=is_hidden_1[:, None] & is_value[None, :],
+                other=0.0,
+            )
+            if RESUME
+            else 0.0
+        )
+        memory_W2 = tl.load(
+            memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
             mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-        if RESUME
-        else 0.0
-    )
-    memory_W2 = tl.load(
-        memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    # M*: the memory at the last border
-    anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
-    product_2 = tl.dot(gelu(product).to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions = product_2 + features
-    v = tl.load(
-        v_block + row[:, None] * v_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v += tl.load(
-            window_v_base + row[:, None] * (heads * V) + value[None, :],
-            mask=is_held[:, None] & is_value[None, :],
+        # M*: the memory at the last border
+        anchor_point_W2 = tl.where(block == 0, anchor_W2, memory_W2) if RESUME else memory_W2
+        product_2 = tl.dot(gelu(product).to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        # pred = f(M*, phi(k))
+        predictions = product_2 + features
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v += tl.load(
+                window_v_base + row[:, None] * (heads * V) + value[None, :],
+                mask=is_held[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product_3 = tl.dot(errors.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
+        # the error that reaches the output of W1
+        errors_W1 = product_3 * tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
+        product_4 = tl.dot(
+            tl.trans((gate_value_2[:, None] * features).to(DOT)),
+            errors_W1.to(DOT),
+            input_precision=PRECISION,
+        )
+        gate_value_3 = tl.load(
+            gate_value_3_pointer + slot * (ROWS * HALO) + token * HALO + (halo_row + HALO),
+            mask=halo_row < 0,
             other=0.0,
         )
-    # E = dl/dpred at the block's M*
-    errors = predictions - v
-    product_3 = tl.dot(errors.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1 = product_3 * tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
-    product_4 = tl.dot(
-        tl.trans((gate_value_2[:, None] * features).to(DOT)),
-        errors_W1.to(DOT),
-        input_precision=PRECISION,
-    )
-    gate_value_3 = tl.load(
-        gate_value_3_pointer + slot * (ROWS * HALO) + token * HALO + (halo_row + HALO),
-        mask=halo_row < 0,
-        other=0.0,
-    )
-    k_halo = tl.load(
-        k_block + halo_row[:, None] * k_row + feature[None, :],
-        mask=is_halo[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k_halo += tl.load(
-            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held_halo[:, None] & is_feature[None, :],
+        k_halo = tl.load(
+            k_block + halo_row[:, None] * k_row + feature[None, :],
+            mask=is_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k_halo += tl.load(
+                window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held_halo[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # X = phi(k)
+        features_halo = 0.5 * (k_halo * k_halo) + k_halo
+        product_5 = tl.dot(features_halo.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
+        product_6 = tl.dot(gelu(product_5).to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
+        # pred = f(M*, phi(k))
+        predictions_halo = product_6 + features_halo
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = predictions_halo - v_halo
+        product_7 = tl.dot(errors_halo.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
+        # the error that reaches the output of W1
+        errors_W1_halo = product_7 * tl.where(is_hidden_1[None, :], gelu_slope(product_5), 0.0)
+        product_8 = tl.dot(
+            tl.trans((gate_value_3[:, None] * features_halo).to(DOT)),
+            errors_W1_halo.to(DOT),
+            input_precision=PRECISION,
+        )
+        # S_t of every token
+        momentum_W1_rows = gate_value_1 * momentum_W1 + product_4 + product_8
+        d_memory_W1_next = tl.load(
+            d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+            mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-    # X = phi(k)
-    features_halo = 0.5 * (k_halo * k_halo) + k_halo
-    product_5 = tl.dot(features_halo.to(DOT), anchor_point_W1.to(DOT), input_precision=PRECISION)
-    product_6 = tl.dot(gelu(product_5).to(DOT), anchor_point_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions_halo = product_6 + features_halo
-    v_halo = tl.load(
-        v_block + halo_row[:, None] * v_row + value[None, :],
-        mask=is_halo[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v_halo += tl.load(
-            window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
-            mask=is_held_halo[:, None] & is_value[None, :],
+        gate_value_6 = tl.load(gate_value_6_pointer + slot * ROWS + token)
+        value_0 = tl.load(gate_value_0_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        origin_W2 = tl.load(
+            origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+            mask=is_hidden_1[:, None] & is_value[None, :],
             other=0.0,
         )
-    # E = dl/dpred at the block's M*
-    errors_halo = predictions_halo - v_halo
-    product_7 = tl.dot(errors_halo.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1_halo = product_7 * tl.where(is_hidden_1[None, :], gelu_slope(product_5), 0.0)
-    product_8 = tl.dot(
-        tl.trans((gate_value_3[:, None] * features_halo).to(DOT)),
-        errors_W1_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # S_t of every token
-    momentum_W1_rows = gate_value_1 * momentum_W1 + product_4 + product_8
-    d_memory_W1_next = tl.load(
-        d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    gate_value_6 = tl.load(gate_value_6_pointer + slot * ROWS + token)
-    value_0 = tl.load(gate_value_0_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    origin_W2 = tl.load(
-        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    product_9 = tl.dot(d_reads.to(DOT), tl.trans((memory_W2 - origin_W2).to(DOT)), input_precision=PRECISION)
-    product_10 = tl.dot(d_reads.to(DOT), tl.trans(origin_W2.to(DOT)), input_precision=PRECISION)
-    rows_1 = tl.load(
-        rows_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-        mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # phi(q)
-    queries = 0.5 * (q * q) + q
-    origin_W1 = tl.load(
-        origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    product_11 = tl.dot(queries.to(DOT), (memory_W1 - origin_W1).to(DOT), input_precision=PRECISION)
-    product_12 = tl.dot(queries.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
-    rows_0 = tl.load(
-        rows_0_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
-        mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    value_2 = tl.where(
-        is_hidden_1[None, :],
-        gelu_slope(value_0[:, None] * product_11 + product_12 - rows_0),
-        0.0,
-    )
-    value_3 = (value_0[:, None] * product_9 + product_10 - rows_1) * value_2
-    gate_value_4 = tl.load(
-        gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
-        mask=row < ROWS,
-        other=0.0,
-    )
-    product_13 = tl.dot(
-        tl.trans(queries.to(DOT)),
-        (value_3 * gate_value_4[:, None]).to(DOT),
-        input_precision=PRECISION,
-    )
-    d_updates_W1 = -(d_memory_W1_next * gate_value_6) - product_13
-    d_momentum_W1_rows = newton_schulz_gradient(
-        momentum_W1_rows,
-        d_updates_W1,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    tl.store(
-        update_gradients_1_rows_pointer
-        + (memory_index * ROWS + token) * (K * D1)
-        + feature[:, None] * D1
-        + hidden_1[None, :],
-        d_momentum_W1_rows,
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-    )
+        product_9 = tl.dot(
+            d_reads.to(DOT),
+            tl.trans((memory_W2 - origin_W2).to(DOT)),
+            input_precision=PRECISION,
+        )
+        product_10 = tl.dot(d_reads.to(DOT), tl.trans(origin_W2.to(DOT)), input_precision=PRECISION)
+        rows_1 = tl.load(
+            rows_1_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # phi(q)
+        queries = 0.5 * (q * q) + q
+        origin_W1 = tl.load(
+            origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+            mask=is_feature[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        product_11 = tl.dot(queries.to(DOT), (memory_W1 - origin_W1).to(DOT), input_precision=PRECISION)
+        product_12 = tl.dot(queries.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
+        rows_0 = tl.load(
+            rows_0_pointer + slot * (ROWS * D1) + row[:, None] * D1 + hidden_1[None, :],
+            mask=(row < ROWS)[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        value_2 = tl.where(
+            is_hidden_1[None, :],
+            gelu_slope(value_0[:, None] * product_11 + product_12 - rows_0),
+            0.0,
+        )
+        value_3 = (value_0[:, None] * product_9 + product_10 - rows_1) * value_2
+        gate_value_4 = tl.load(
+            gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
+            mask=row < ROWS,
+            other=0.0,
+        )
+        product_13 = tl.dot(
+            tl.trans(queries.to(DOT)),
+            (value_3 * gate_value_4[:, None]).to(DOT),
+            input_precision=PRECISION,
+        )
+        d_updates_W1 = -(d_memory_W1_next * gate_value_6) - product_13
+        d_momentum_W1_rows = newton_schulz_gradient(
+            momentum_W1_rows,
+            d_updates_W1,
+            (
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+            ),
+            K <= D1,
+        )
+        tl.store(
+            update_gradients_1_rows_pointer
+            + (memory_index * ROWS + token) * (K * D1)
+            + feature[:, None] * D1
+            + hidden_1[None, :],
+            d_momentum_W1_rows,
+            mask=is_feature[:, None] & is_hidden_1[None, :],
+        )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks", "block"])
@@ -2224,7 +2232,7 @@ def backward(
     total_4 = tl.zeros([BLOCK_HALO, BLOCK_V], dtype=tl.float32)
     total_5 = tl.zeros([BLOCK_HALO, BLOCK_D1], dtype=tl.float32)
     total_6 = tl.zeros([BLOCK_HALO, BLOCK_K], dtype=tl.float32)
-    for token in range(0, ROWS):
+    for token in range(first, last):
         gate_value_4 = tl.load(
             gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
             mask=row < ROWS,
@@ -2575,7 +2583,7 @@ def backward(
     product_46 = tl.dot(value_13.to(DOT), tl.trans(combined_2.to(DOT)), input_precision=PRECISION)
     product_47 = tl.dot(value_13.to(DOT), tl.trans(origin_W1.to(DOT)), input_precision=PRECISION)
     combined_18 = value_0[:, None] * product_46 + product_47
-    for token in range(0, ROWS):
+    for token in range(first, last):
         gate_value_4_2 = tl.load(
             gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
             mask=row < ROWS,

@@ -613,7 +613,7 @@ def forward(
         product_8 = tl.dot(errors_halo.to(DOT), tl.trans(anchor_point_W2.to(DOT)), input_precision=PRECISION)
         # the error that reaches the output of W1
         errors_W1_halo = product_8 * tl.where(is_hidden_1[None, :], gelu_slope(product_6), 0.0)
-        for token in range(0, ROWS):
+        for token in range(first, last):
             gate_value_4 = tl.load(
                 gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
                 mask=row < ROWS,
@@ -687,7 +687,7 @@ def forward(
         product_14 = tl.dot(value_4.to(DOT), combined_3.to(DOT), input_precision=PRECISION)
         product_15 = tl.dot(value_4.to(DOT), origin_W2.to(DOT), input_precision=PRECISION)
         combined_4 = value_0[:, None] * product_14 + product_15
-        for token in range(0, ROWS):
+        for token in range(first, last):
             gate_value_4_2 = tl.load(
                 gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
                 mask=row < ROWS,
@@ -1185,7 +1185,7 @@ def backward(
         product_13 = tl.dot(queries.to(DOT), combined_2.to(DOT), input_precision=PRECISION)
         product_14 = tl.dot(queries.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
         combined_4 = value_0[:, None] * product_13 + product_14
-        for token in range(0, ROWS):
+        for token in range(first, last):
             gate_value_4 = tl.load(
                 gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
                 mask=row < ROWS,
@@ -1289,7 +1289,7 @@ def backward(
         total_4 = tl.zeros([BLOCK_HALO, BLOCK_V], dtype=tl.float32)
         total_5 = tl.zeros([BLOCK_HALO, BLOCK_D1], dtype=tl.float32)
         total_6 = tl.zeros([BLOCK_HALO, BLOCK_K], dtype=tl.float32)
-        for token in range(0, ROWS):
+        for token in range(first, last):
             gate_value_4_2 = tl.load(
                 gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
                 mask=row < ROWS,

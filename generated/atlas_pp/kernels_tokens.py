@@ -678,7 +678,7 @@ def forward(
         errors_W3 = product_8 * value_2
         # the error that reaches the output of W3
         errors_W3_halo = product_12 * value_4
-        for token in range(0, ROWS):
+        for token in range(first, last):
             gate_value_4 = tl.load(
                 gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
                 mask=row < ROWS,
@@ -765,7 +765,7 @@ def forward(
         product_21 = tl.dot(value_8.to(DOT), combined_5.to(DOT), input_precision=PRECISION)
         product_22 = tl.dot(value_8.to(DOT), origin_W1.to(DOT), input_precision=PRECISION)
         combined_6 = value_0[:, None] * product_21 + product_22
-        for token in range(0, ROWS):
+        for token in range(first, last):
             gate_value_4_2 = tl.load(
                 gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
                 mask=row < ROWS,
@@ -1374,7 +1374,7 @@ def backward(
         product_19 = tl.dot(queries.to(DOT), combined.to(DOT), input_precision=PRECISION)
         product_20 = tl.dot(queries.to(DOT), origin_W3.to(DOT), input_precision=PRECISION)
         combined_8 = value_0[:, None] * product_19 + product_20
-        for token in range(0, ROWS):
+        for token in range(first, last):
             gate_value_4 = tl.load(
                 gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
                 mask=row < ROWS,
@@ -1505,7 +1505,7 @@ def backward(
         total_4 = tl.zeros([BLOCK_HALO, BLOCK_D1], dtype=tl.float32)
         total_5 = tl.zeros([BLOCK_HALO, BLOCK_V], dtype=tl.float32)
         total_6 = tl.zeros([BLOCK_HALO, BLOCK_K], dtype=tl.float32)
-        for token in range(0, ROWS):
+        for token in range(first, last):
             gate_value_4_2 = tl.load(
                 gate_value_4_pointer + slot * (ROWS * ROWS) + row * ROWS + token,
                 mask=row < ROWS,
