@@ -212,35 +212,44 @@ class TorchProgram:
         names = {leaf_name(leaf) for leaf in self.leaves}
         arrays = {name: array for name, array in arrays.items() if name in names}
         again = _function(self.rule, "again")
-        starts: dict[int, Mapping[str, Tensor]] = {}  # the states at the starts of the interval's spans
+        starts: dict[int, Mapping[str, Tensor]] = {}  # states by the block that they are before
 
         def values(span: Span, carried: Mapping[str, Tensor]) -> Mapping[str, Any]:
-            if span[0] not in starts:
-                starts.update(self._starts(call, arrays, saved, span[0]))
-            result = call.apply(again, arrays, span, starts.pop(span[0]))
+            result = call.apply(again, arrays, span, self._state_before(span, call, arrays, saved, starts))
             found = {name: result[name] for name in self.backward_kept}
             read = [carry.name for carry in self.program.carries if carry.leaf in self.backward_leaves]
             return found | {name: result[f"{name}_blocks"] for name in read}
 
         return values
 
-    def _starts(
-        self, call: Call, arrays: Mapping[str, Any], saved: Mapping[str, Tensor], last: int
-    ) -> dict[int, Mapping[str, Tensor]]:
-        """The states at the starts of the spans from the checkpoint before block `last` to that block."""
+    def _state_before(
+        self,
+        wanted: Span,
+        call: Call,
+        arrays: Mapping[str, Any],
+        saved: Mapping[str, Tensor],
+        starts: dict[int, Mapping[str, Tensor]],
+    ) -> Mapping[str, Tensor]:
+        """The state at a span's start, taken out of `starts` or computed from the nearest one before it.
+
+        On the way states halfway to the span are added to `starts`, for the spans before it.
+        """
         assert call.spacing is not None
-        checkpoint = last // call.spacing
-        states = {c.name: saved[f"{c.name}_blocks"][:, :, checkpoint] for c in self.program.carries}
-        states = {name: state.to(call.dtype) for name, state in states.items()}
-        advance = _function(self.rule, "advance")
-        starts: dict[int, Mapping[str, Tensor]] = {}
-        for span in call.spans:
-            if checkpoint * call.spacing <= span[0] <= last:
-                starts[span[0]] = states
-                if span[0] < last:
-                    result = call.apply(advance, arrays, span, states)
-                    states = {name: result[name] for name in states}
-        return starts
+        checkpoint = wanted[0] // call.spacing
+        if not starts:
+            blocks = {c.name: saved[f"{c.name}_blocks"] for c in self.program.carries}
+            states = {name: some[:, :, checkpoint].to(call.dtype) for name, some in blocks.items()}
+            starts[checkpoint * call.spacing] = states
+        advance, first = _function(self.rule, "advance"), max(starts)
+        spans = [span for span in call.spans if first <= span[0] <= wanted[0]]
+        states, low, last = starts[first], 0, len(spans) - 1
+        for index, span in enumerate(spans[:-1]):
+            states = call.apply(advance, arrays, span, states)
+            states = {name: states[name] for name in starts[first]}
+            if index + 1 == (low + last + 1) // 2 < last:
+                starts[spans[index + 1][0]], low = states, index + 1
+        starts.pop(wanted[0], None)
+        return states
 
     def spacing(self, sizes: Mapping[str, int]) -> int | None:
         """Blocks between the checkpoints of a call; None: it keeps every block's state and kept values."""
