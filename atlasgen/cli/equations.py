@@ -61,7 +61,9 @@ def _features(rule: MemoryRule) -> list[Line]:
         "elu1": "elu(x) + 1",
         "l2norm": "x / |x|",
         "softmax": "softmax(x)",
-        "poly": f"all monomials of x up to degree {features.degree} ({features.basis})",
+        "poly": f"powers of each entry of x up to degree {features.degree}"
+        if features.basis == "powers"
+        else f"all monomials of x up to degree {features.degree} ({features.basis})",
         "exp": "all monomials of x: φ(q)·φ(k) = exp(q·k)",
         "expr": features.expression or "",
     }[features.kind]

@@ -36,7 +36,9 @@ def profile(
     spec: Annotated[str, typer.Argument(help="the rule")],
     shape: Annotated[str, typer.Option(help="B,T,H,K,V")] = "1,128,2,64,64",
     dtype: Annotated[str, typer.Option(help="of q, k, v: float32, bfloat16 or float16")] = "float32",
-    form: Annotated[str, typer.Option(help="structures: fused, split_all, default, ...")] = "fused,split",
+    form: Annotated[
+        str | None, typer.Option(help="structures: fused, split_all, default, ...; the rule's forms if left out")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the counts as JSON")] = False,
 ) -> None:
     """Count what a rule's Triton kernels do, beside the least that any kernel must do."""
@@ -45,7 +47,7 @@ def profile(
     rule, size = load_rule(spec), sizes_of(shape)
     if dtype not in WORD:
         raise SentenceError(f"--dtype {dtype!r} is none of {', '.join(WORD)}.")
-    forms = form.split(",")
+    forms = _forms(rule) if form is None else form.split(",")
     counts: dict[str, dict[str, list[Count]]] = {}
     with progress("running the kernels", 2 * len(forms)) as step:
         for name in forms:
@@ -57,6 +59,13 @@ def profile(
         return
     for name, passes in counts.items():
         console().print(_table(rule, name, shape, dtype, passes, least))
+
+
+def _forms(rule: MemoryRule) -> list[str]:
+    """The plainest structure of each form that the rule's kernels have."""
+    from atlasgen.runtime.configuration import forms
+
+    return sorted(forms(rule))
 
 
 def counted(
