@@ -37,7 +37,8 @@ def profile(
     shape: Annotated[str, typer.Option(help="B,T,H,K,V")] = "1,128,2,64,64",
     dtype: Annotated[str, typer.Option(help="of q, k, v: float32, bfloat16 or float16")] = "float32",
     form: Annotated[
-        str | None, typer.Option(help="structures: fused, split_all, default, ...; the rule's forms if left out")
+        str | None,
+        typer.Option(help="structures: fused, split_all, default, ...; the rule's forms if left out"),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="print the counts as JSON")] = False,
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from atlasgen.emit.cuts import Cuts, is_gate_only, rows_can_walk, weight_of
+from atlasgen.emit.cuts import Cuts, block_stores, is_gate_only, rows_can_walk, weight_of
 from atlasgen.emit.pieces import ERROR_GRADIENT, pieces_of
 from atlasgen.emit.plan import Kernel, Phase, Store
 from atlasgen.emit.row_scales import scales_inside
@@ -56,16 +56,28 @@ class BackwardPlanner:
         """The kernels of the split form, without the prologue."""
         cuts = self.cuts
         loaded = {**cuts.buffers, **cuts.carry_blocks()}
+        maps = self._maps(loaded)
         early = [cuts.row_kernels(kind, loaded) for kind in EARLY]
-        sequential = (*early[0], *early[1], *early[2], *self._sums(), self._state_gradient(loaded))
+        sequential = (*maps, *early[0], *early[1], *early[2], *self._sums(), self._state_gradient(loaded))
         return (*sequential, *self._output_gradients(), *self.gate_gradients())
+
+    def _maps(self, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
+        """The kernel that iterates a block's maps again; adds them to `loaded`."""
+        maps = self.cuts.maps
+        if not maps:
+            return ()
+        kernel = Kernel(
+            "updates", "The maps of one block, again.", "grid", "whole", block_stores(maps), dict(loaded)
+        )
+        loaded |= maps
+        return (kernel,)
 
     def _sums(self) -> tuple[Kernel, ...]:
         if not self.cuts.sums:
             return ()
         stores = tuple(Store(name, node, node.dims, "blocks") for node, name in self.cuts.sums.items())
         doc = "Sums over V of one block that the gradient of the memory needs."
-        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks()}
+        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks(), **self.cuts.maps}
         return (Kernel("value_sums", doc, "grid", "walked", stores, loaded),)
 
     def _state_gradient(self, known: dict[Node, str]) -> Kernel:
@@ -80,7 +92,7 @@ class BackwardPlanner:
             "The gradient of the memory from the last block to the first, saved after each.",
             "reverse",
             self.cuts.parallel_or(roots, set(loaded), "whole"),
-            (),
+            block_stores(self.cuts.map_gradients),
             loaded,
             walk_rows,
             backward.carries,
@@ -172,7 +184,7 @@ class BackwardPlanner:
         cuts, (early, _, _) = self.cuts, self.gate_cut()
         groups = pieces_of(cuts, early)
         loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
-        loaded |= cuts.saved_rows(*EARLY, "state_gradients")
+        loaded |= {**cuts.saved_rows(*EARLY, "state_gradients"), **cuts.maps, **cuts.map_gradients}
         kernels = list(cuts.row_kernels("late_gradients", loaded))
         for suffix, stores in groups.items():
             nodes = scales_inside([store.node for store in stores], set(loaded), cuts.walk or "V")

@@ -74,6 +74,17 @@ def rows_can_walk(roots: list[Node], stop: set[Node]) -> bool:
     )
 
 
+def _iterated(roots: list[Node], op: str, name: str) -> dict[Node, str]:
+    """The values of an operator that iterates products of whole matrices, by buffer name."""
+    found = [node for node in walk(roots) if node.op == op]
+    return {node: f"{name}_{index}_blocks" for index, node in enumerate(found)}
+
+
+def block_stores(values: Mapping[Node, str]) -> tuple[Store, ...]:
+    """Stores of values that later kernels read, each in a buffer with an entry per block."""
+    return tuple(Store(name, node, node.dims, "blocks") for node, name in values.items())
+
+
 def weight_of(tensor: str) -> str:
     """The weight's part of a tensor's name: W1 of d_memory_W1."""
     return tensor.removeprefix("d_").partition("_")[2]
@@ -82,7 +93,8 @@ def weight_of(tensor: str) -> str:
 class Cuts:
     """One rule's programs under a structure, and the values that kernels leave in buffers for others.
 
-    buffers: gate-only values. sums: vectors of rows that sum over V, see `_value_sums`.
+    buffers: gate-only values. sums: vectors of rows that sum over V, see `_value_sums`. maps, map_gradients:
+    iterated maps of a block's whole matrices and their gradients, which one kernel makes for all.
     """
 
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
@@ -95,6 +107,11 @@ class Cuts:
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
         self.buffers = {node: self.buffer_name(node) for node in stored}
         self.stages = self._row_stages() if self.walk and not fused else {}
+        alone = fused or self.tokens or self.walk
+        self.maps = {} if alone else _iterated(program.roots(), "newton_schulz", "update")
+        self.map_gradients = (
+            {} if alone else _iterated(backward.roots(), "newton_schulz_gradient", "d_update")
+        )
         self.sums = {} if fused or self.tokens or self.walk else self._value_sums()
 
     def _row_stages(self) -> dict[str, list[RowStage]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from atlasgen.emit.backward_plan import BackwardPlanner
-from atlasgen.emit.cuts import Cuts, rows_can_walk
+from atlasgen.emit.cuts import Cuts, block_stores, rows_can_walk
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
 from atlasgen.emit.refusals import refuse_structure, refuse_without_kernels
 from atlasgen.emit.token_plan import token_plan
@@ -19,7 +19,7 @@ class ForwardPlanner:
 
     def split(self) -> tuple[Kernel, ...]:
         """The kernels of the split form, without the prologue."""
-        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks()}
+        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks(), **self.cuts.maps}
         rows = [self.cuts.row_kernels(kind, loaded) for kind in ("sources", "reads")]
         return (self._state(), *rows[0], *rows[1], self._output(loaded))
 
@@ -27,7 +27,7 @@ class ForwardPlanner:
         """The kernel of gate-only values, where a structure has one."""
         if not self.cuts.buffers:
             return ()
-        stores = tuple(Store(name, node, node.dims, "blocks") for node, name in self.cuts.buffers.items())
+        stores = block_stores(self.cuts.buffers)
         doc = "Decays and window weights of one block: what depends on the gates alone."
         return (Kernel("gates", doc, "grid", "none", stores),)
 
@@ -44,7 +44,7 @@ class ForwardPlanner:
             "The memory from block to block, saved at the start of each.",
             "forward",
             cuts.parallel_or(roots, set(cuts.buffers), "whole"),
-            (),
+            block_stores(cuts.maps),
             dict(cuts.buffers),
             cuts.structure.walk_rows and rows_can_walk(roots, set(cuts.buffers)),
             cuts.program.carries,
@@ -77,7 +77,7 @@ class ForwardPlanner:
             "output",
             "The reads of one block.",
             "grid",
-            self.cuts.parallel_or(roots, set(self.cuts.buffers), "whole"),
+            self.cuts.parallel_or(roots, {*self.cuts.buffers, *self.cuts.maps}, "whole"),
             self._output_store(),
             loaded,
             walk=self.cuts.walk,

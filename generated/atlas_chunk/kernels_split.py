@@ -257,6 +257,8 @@ def state(
     origin_W1_pointer,
     origin_W2_pointer,
     position_pointer,
+    update_0_blocks_pointer,
+    update_1_blocks_pointer,
     update_W1_blocks_pointer,
     update_W1_final_pointer,
     update_W1_pointer,
@@ -517,8 +519,6 @@ def state(
                 errors.to(DOT),
                 input_precision=PRECISION,
             )
-        value_0 = tl.load(gate_value_0_pointer + slot)
-        value_4_2 = tl.load(gate_value_4_pointer + slot)
         value_1 = tl.load(gate_value_1_pointer + slot)
         # S at the end of the block
         momentum_W1_next = value_1 * momentum_W1 + update_W1_total
@@ -533,9 +533,11 @@ def state(
             ),
             K <= D1,
         )
-        # M at the end
-        memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4_2 * orthogonal
-        border = (last == ROWS).to(tl.float32)
+        tl.store(
+            update_0_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+            orthogonal,
+            mask=is_feature[:, None] & is_hidden_1[None, :],
+        )
         # S at the end of the block
         momentum_W2_next = value_1 * momentum_W2 + update_W2_total
         orthogonal_2 = newton_schulz(
@@ -549,6 +551,16 @@ def state(
             ),
             D1 <= V,
         )
+        tl.store(
+            update_1_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+            orthogonal_2,
+            mask=is_hidden_1[:, None] & is_value[None, :],
+        )
+        value_0 = tl.load(gate_value_0_pointer + slot)
+        value_4_2 = tl.load(gate_value_4_pointer + slot)
+        # M at the end
+        memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4_2 * orthogonal
+        border = (last == ROWS).to(tl.float32)
         # M at the end
         memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4_2 * orthogonal_2
         memory_W1 = tl.where(border > 0.0, memory_W1_next, memory_W1)
@@ -593,34 +605,147 @@ def state(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output(
     gate_value_0_pointer,
+    gate_value_4_pointer,
+    length_pointer,
+    memory_W1_blocks_pointer,
+    memory_W2_blocks_pointer,
+    origin_W1_pointer,
+    origin_W2_pointer,
+    position_pointer,
+    q_pointer,
+    update_0_blocks_pointer,
+    update_1_blocks_pointer,
+    y_pointer,
+    q_head,
+    q_row,
+    y_head,
+    y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_D1: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    D1: tl.constexpr,
+    DOT: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The reads of one block."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    hidden_1 = tl.arange(0, BLOCK_D1)
+    is_hidden_1 = hidden_1 < D1
+    value = tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # phi(q)
+    queries = 0.5 * (q * q) + q
+    value_0 = tl.load(gate_value_0_pointer + slot)
+    memory_W1 = tl.load(
+        memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
+    origin_W1 = tl.load(
+        origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
+    value_4 = tl.load(gate_value_4_pointer + slot)
+    update_0 = tl.load(
+        update_0_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
+    # M at the end
+    memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4 * update_0
+    border = (last == ROWS).to(tl.float32)
+    product = tl.dot(
+        queries.to(DOT),
+        tl.where(border > 0.0, memory_W1_next, memory_W1).to(DOT),
+        input_precision=PRECISION,
+    )
+    product_2 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
+    border_2 = (live & (row == ROWS - 1)).to(tl.float32)
+    value_2 = gelu(tl.where(border_2[:, None] > 0.0, product, product_2))
+    memory_W2 = tl.load(
+        memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        mask=is_hidden_1[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    origin_W2 = tl.load(
+        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        mask=is_hidden_1[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    update_1 = tl.load(
+        update_1_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        mask=is_hidden_1[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    # M at the end
+    memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4 * update_1
+    product_3 = tl.dot(
+        value_2.to(DOT),
+        tl.where(border > 0.0, memory_W2_next, memory_W2).to(DOT),
+        input_precision=PRECISION,
+    )
+    product_4 = tl.dot(value_2.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = tl.where(border_2[:, None] > 0.0, product_3, product_4) + queries
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def updates(
     gate_value_1_pointer,
     gate_value_2_pointer,
     gate_value_3_pointer,
-    gate_value_4_pointer,
     k_pointer,
     length_pointer,
     memory_W1_blocks_pointer,
     memory_W2_blocks_pointer,
     momentum_W1_blocks_pointer,
     momentum_W2_blocks_pointer,
-    origin_W1_pointer,
-    origin_W2_pointer,
     position_pointer,
-    q_pointer,
+    update_0_blocks_pointer,
+    update_1_blocks_pointer,
     update_W1_blocks_pointer,
     update_W2_blocks_pointer,
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    y_pointer,
     k_head,
     k_row,
-    q_head,
-    q_row,
     v_head,
     v_row,
-    y_head,
-    y_row,
     tokens,
     heads,
     blocks,
@@ -640,7 +765,7 @@ def output(
     ROWS: tl.constexpr,
     V: tl.constexpr,
 ):
-    """The reads of one block."""
+    """The maps of one block, again."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -667,28 +792,8 @@ def output(
     earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
     is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # phi(q)
-    queries = 0.5 * (q * q) + q
-    value_0 = tl.load(gate_value_0_pointer + slot)
-    memory_W1 = tl.load(
-        memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    origin_W1 = tl.load(
-        origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    value_4 = tl.load(gate_value_4_pointer + slot)
     value_1 = tl.load(gate_value_1_pointer + slot)
     momentum_W1 = tl.load(
         momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
@@ -715,6 +820,11 @@ def output(
         )
     # X = phi(k)
     features = 0.5 * (k * k) + k
+    memory_W1 = tl.load(
+        memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
     product = tl.dot(features.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
     value_3 = gelu(product)
     memory_W2 = tl.load(
@@ -763,8 +873,8 @@ def output(
     # X = phi(k)
     features_halo = 0.5 * (k_halo * k_halo) + k_halo
     product_5 = tl.dot(features_halo.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_5 = gelu(product_5)
-    product_6 = tl.dot(value_5.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
+    value_4 = gelu(product_5)
+    product_6 = tl.dot(value_4.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
     # pred = f(M*, phi(k))
     predictions_halo = product_6 + features_halo
     v_halo = tl.load(
@@ -804,21 +914,10 @@ def output(
         ),
         K <= D1,
     )
-    # M at the end
-    memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4 * orthogonal
-    border = (last == ROWS).to(tl.float32)
-    product_9 = tl.dot(
-        queries.to(DOT),
-        tl.where(border > 0.0, memory_W1_next, memory_W1).to(DOT),
-        input_precision=PRECISION,
-    )
-    product_10 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    border_2 = (live & (row == ROWS - 1)).to(tl.float32)
-    value_6 = gelu(tl.where(border_2[:, None] > 0.0, product_9, product_10))
-    origin_W2 = tl.load(
-        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
+    tl.store(
+        update_0_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        orthogonal,
+        mask=is_feature[:, None] & is_hidden_1[None, :],
     )
     momentum_W2 = tl.load(
         momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
@@ -830,18 +929,18 @@ def output(
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    product_11 = tl.dot(
+    product_9 = tl.dot(
         tl.trans((value_2[:, None] * value_3).to(DOT)),
         errors.to(DOT),
         input_precision=PRECISION,
     )
-    product_12 = tl.dot(
-        tl.trans((value_3_2[:, None] * value_5).to(DOT)),
+    product_10 = tl.dot(
+        tl.trans((value_3_2[:, None] * value_4).to(DOT)),
         errors_halo.to(DOT),
         input_precision=PRECISION,
     )
     # A: the block's gradients so far
-    update_W2_total = update_W2 + product_11 + product_12
+    update_W2_total = update_W2 + product_9 + product_10
     # S at the end of the block
     momentum_W2_next = value_1 * momentum_W2 + update_W2_total
     orthogonal_2 = newton_schulz(
@@ -855,18 +954,11 @@ def output(
         ),
         D1 <= V,
     )
-    # M at the end
-    memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4 * orthogonal_2
-    product_13 = tl.dot(
-        value_6.to(DOT),
-        tl.where(border > 0.0, memory_W2_next, memory_W2).to(DOT),
-        input_precision=PRECISION,
+    tl.store(
+        update_1_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        orthogonal_2,
+        mask=is_hidden_1[:, None] & is_value[None, :],
     )
-    product_14 = tl.dot(value_6.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = tl.where(border_2[:, None] > 0.0, product_13, product_14) + queries
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -885,6 +977,8 @@ def state_gradient(
     d_momentum_W2_pointer,
     d_origin_W1_pointer,
     d_origin_W2_pointer,
+    d_update_0_blocks_pointer,
+    d_update_1_blocks_pointer,
     d_update_W1_final_pointer,
     d_update_W1_next_blocks_pointer,
     d_update_W1_pointer,
@@ -907,6 +1001,8 @@ def state_gradient(
     origin_W2_pointer,
     position_pointer,
     q_pointer,
+    update_0_blocks_pointer,
+    update_1_blocks_pointer,
     update_W1_blocks_pointer,
     update_W2_blocks_pointer,
     v_pointer,
@@ -959,14 +1055,14 @@ def state_gradient(
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     position = tl.load(position_pointer + batch) if RESUME else 0
     phase = position % ROWS
-    origin_W2 = tl.load(
-        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
     origin_W1 = tl.load(
         origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
+    origin_W2 = tl.load(
+        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
     d_memory_W1_next = tl.zeros([BLOCK_K, BLOCK_D1], dtype=tl.float32)
@@ -1023,9 +1119,9 @@ def state_gradient(
         earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
         is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
         is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
-        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
         q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
         tl.store(
             d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
@@ -1177,19 +1273,6 @@ def state_gradient(
             # the error that reaches the output of W1
             errors_W1 = product_8 * value_10
             update_W1_total += tl.dot(tl.trans(value_9.to(DOT)), errors_W1.to(DOT), input_precision=PRECISION)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        border = (live & (row == ROWS - 1)).to(tl.float32)
-        value_11 = tl.where(border > 0.0, 0.0, 1.0)
-        value_12 = d_reads * value_11[:, None]
-        product_9 = tl.dot(value_12.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-        value_13 = tl.where(border > 0.0, 1.0, 0.0)
-        value_14 = d_reads * value_13[:, None]
-        value_0 = tl.load(gate_value_0_pointer + slot)
-        value_4_2 = tl.load(gate_value_4_pointer + slot)
         value_1 = tl.load(gate_value_1_pointer + slot)
         momentum_W2 = tl.load(
             momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
@@ -1198,25 +1281,14 @@ def state_gradient(
         )
         # S at the end of the block
         momentum_W2_next = value_1 * momentum_W2 + update_W2_total
-        orthogonal = newton_schulz(
-            momentum_W2_next,
-            (
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-            ),
-            D1 <= V,
-        )
-        # M at the end
-        memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4_2 * orthogonal
-        border_2 = (last == ROWS).to(tl.float32)
-        product_10 = tl.dot(
-            value_14.to(DOT),
-            tl.trans(tl.where(border_2 > 0.0, memory_W2_next, memory_W2).to(DOT)),
-            input_precision=PRECISION,
-        )
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        border = (live & (row == ROWS - 1)).to(tl.float32)
+        value_11 = tl.where(border > 0.0, 1.0, 0.0)
+        value_12 = d_reads * value_11[:, None]
         q = tl.load(
             q_block + row[:, None] * q_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
@@ -1224,73 +1296,29 @@ def state_gradient(
         ).to(tl.float32)
         # phi(q)
         queries = 0.5 * (q * q) + q
-        momentum_W1 = tl.load(
-            momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        value_0 = tl.load(gate_value_0_pointer + slot)
+        value_4_2 = tl.load(gate_value_4_pointer + slot)
+        update_0 = tl.load(
+            update_0_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
             mask=is_feature[:, None] & is_hidden_1[None, :],
             other=0.0,
         )
-        # S at the end of the block
-        momentum_W1_next = value_1 * momentum_W1 + update_W1_total
-        orthogonal_2 = newton_schulz(
-            momentum_W1_next,
-            (
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-            ),
-            K <= D1,
-        )
         # M at the end
-        memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4_2 * orthogonal_2
-        product_11 = tl.dot(
+        memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4_2 * update_0
+        border_2 = (last == ROWS).to(tl.float32)
+        product_9 = tl.dot(
             queries.to(DOT),
             tl.where(border_2 > 0.0, memory_W1_next, memory_W1).to(DOT),
             input_precision=PRECISION,
         )
-        product_12 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-        value_15 = tl.where(border[:, None] > 0.0, product_11, product_12)
-        value_16 = (product_9 + product_10) * tl.where(is_hidden_1[None, :], gelu_slope(value_15), 0.0)
-        product_13 = tl.dot(
-            tl.trans(queries.to(DOT)),
-            (value_16 * value_11[:, None]).to(DOT),
-            input_precision=PRECISION,
-        )
-        product_14 = tl.dot(
-            tl.trans(queries.to(DOT)),
-            (value_16 * value_13[:, None]).to(DOT),
-            input_precision=PRECISION,
-        )
-        combined_2 = d_memory_W1_next + product_14
-        value_17 = tl.where(border_2 > 0.0, 0.0, 1.0)
-        value_18 = tl.where(border_2 > 0.0, 1.0, 0.0)
-        d_memory_W1_next_2 = combined_2 * value_18
+        product_10 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
+        value_13 = tl.where(border[:, None] > 0.0, product_9, product_10)
+        value_14 = gelu(value_13)
+        product_11 = tl.dot(tl.trans(value_14.to(DOT)), value_12.to(DOT), input_precision=PRECISION)
+        combined = d_memory_W2_next + product_11
+        value_15 = tl.where(border_2 > 0.0, 1.0, 0.0)
+        d_memory_W2_next_2 = combined * value_15
         d_orthogonal = newton_schulz_gradient(
-            momentum_W1_next,
-            -(d_memory_W1_next_2 * value_4_2),
-            (
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-                (3.4445, -4.775, 2.0315),
-            ),
-            K <= D1,
-        )
-        d_momentum_W1_next_2 = d_momentum_W1_next * value_18 + d_orthogonal
-        d_update_W1_total = d_update_W1_next * value_17 + d_momentum_W1_next_2
-        d_errors_W1_halo = tl.dot(value_5.to(DOT), d_update_W1_total.to(DOT), input_precision=PRECISION)
-        value_19 = tl.where(
-            is_hidden_1[None, :],
-            0.3989422804014327 * (2.0 - product * product) * tl.exp(-0.5 * (product * product)),
-            0.0,
-        )
-        value_20 = gelu(value_15)
-        product_15 = tl.dot(tl.trans(value_20.to(DOT)), value_14.to(DOT), input_precision=PRECISION)
-        combined_3 = d_memory_W2_next + product_15
-        d_memory_W2_next_2 = combined_3 * value_18
-        d_orthogonal_2 = newton_schulz_gradient(
             momentum_W2_next,
             -(d_memory_W2_next_2 * value_4_2),
             (
@@ -1302,8 +1330,74 @@ def state_gradient(
             ),
             D1 <= V,
         )
-        d_momentum_W2_next_2 = d_momentum_W2_next * value_18 + d_orthogonal_2
-        d_update_W2_total = d_update_W2_next * value_17 + d_momentum_W2_next_2
+        tl.store(
+            d_update_0_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+            d_orthogonal,
+            mask=is_hidden_1[:, None] & is_value[None, :],
+        )
+        momentum_W1 = tl.load(
+            momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+            mask=is_feature[:, None] & is_hidden_1[None, :],
+            other=0.0,
+        )
+        # S at the end of the block
+        momentum_W1_next = value_1 * momentum_W1 + update_W1_total
+        value_16 = tl.where(border > 0.0, 0.0, 1.0)
+        value_17 = d_reads * value_16[:, None]
+        product_12 = tl.dot(value_17.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
+        update_1 = tl.load(
+            update_1_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+            mask=is_hidden_1[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # M at the end
+        memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4_2 * update_1
+        product_13 = tl.dot(
+            value_12.to(DOT),
+            tl.trans(tl.where(border_2 > 0.0, memory_W2_next, memory_W2).to(DOT)),
+            input_precision=PRECISION,
+        )
+        value_18 = (product_12 + product_13) * tl.where(is_hidden_1[None, :], gelu_slope(value_13), 0.0)
+        product_14 = tl.dot(
+            tl.trans(queries.to(DOT)),
+            (value_18 * value_11[:, None]).to(DOT),
+            input_precision=PRECISION,
+        )
+        combined_2 = d_memory_W1_next + product_14
+        d_memory_W1_next_2 = combined_2 * value_15
+        d_orthogonal_2 = newton_schulz_gradient(
+            momentum_W1_next,
+            -(d_memory_W1_next_2 * value_4_2),
+            (
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+                (3.4445, -4.775, 2.0315),
+            ),
+            K <= D1,
+        )
+        tl.store(
+            d_update_1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+            d_orthogonal_2,
+            mask=is_feature[:, None] & is_hidden_1[None, :],
+        )
+        product_15 = tl.dot(
+            tl.trans(queries.to(DOT)),
+            (value_18 * value_16[:, None]).to(DOT),
+            input_precision=PRECISION,
+        )
+        value_19 = tl.where(border_2 > 0.0, 0.0, 1.0)
+        d_momentum_W1_next_2 = d_momentum_W1_next * value_15 + d_orthogonal_2
+        d_update_W1_total = d_update_W1_next * value_19 + d_momentum_W1_next_2
+        d_errors_W1_halo = tl.dot(value_5.to(DOT), d_update_W1_total.to(DOT), input_precision=PRECISION)
+        value_20 = tl.where(
+            is_hidden_1[None, :],
+            0.3989422804014327 * (2.0 - product * product) * tl.exp(-0.5 * (product * product)),
+            0.0,
+        )
+        d_momentum_W2_next_2 = d_momentum_W2_next * value_15 + d_orthogonal
+        d_update_W2_total = d_update_W2_next * value_19 + d_momentum_W2_next_2
         product_16 = tl.dot(
             errors_halo.to(DOT),
             tl.trans(d_update_W2_total.to(DOT)),
@@ -1315,16 +1409,16 @@ def state_gradient(
         d_errors_halo = product_17 + product_18
         product_19 = tl.dot(d_errors_halo.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
         combined_4 = (
-            d_errors_W1_halo * product_4 * value_19 + (product_16 * value_3[:, None] + product_19) * value_6
+            d_errors_W1_halo * product_4 * value_20 + (product_16 * value_3[:, None] + product_19) * value_6
         )
         product_20 = tl.dot(tl.trans(features_halo.to(DOT)), combined_4.to(DOT), input_precision=PRECISION)
         value_22 = d_memory_W1_next_2 * value_0
-        combined = product_13 + combined_2 * value_17 + product_20 + value_22
-        product_21 = tl.dot(tl.trans(value_20.to(DOT)), value_12.to(DOT), input_precision=PRECISION)
+        combined_3 = product_15 + combined_2 * value_19 + product_20 + value_22
+        product_21 = tl.dot(tl.trans(value_14.to(DOT)), value_17.to(DOT), input_precision=PRECISION)
         value_23 = d_memory_W2_next_2 * value_0
         product_22 = tl.dot(tl.trans(value_21.to(DOT)), errors_halo.to(DOT), input_precision=PRECISION)
         product_23 = tl.dot(tl.trans(value_2.to(DOT)), d_errors_halo.to(DOT), input_precision=PRECISION)
-        combined_5 = product_21 + combined_3 * value_17 + value_23 + product_22 + product_23
+        combined_5 = product_21 + combined * value_19 + value_23 + product_22 + product_23
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
@@ -1393,14 +1487,14 @@ def state_gradient(
                 d_errors_W1 * product_26 * value_26
                 + (product_27 * value_2_3[:, None] + product_30) * value_28
             )
-            combined += tl.dot(tl.trans(features_2.to(DOT)), combined_6.to(DOT), input_precision=PRECISION)
+            combined_3 += tl.dot(tl.trans(features_2.to(DOT)), combined_6.to(DOT), input_precision=PRECISION)
             combined_5 += tl.dot(tl.trans(value_29.to(DOT)), errors_2.to(DOT), input_precision=PRECISION)
             combined_5 += tl.dot(tl.trans(value_25.to(DOT)), d_errors.to(DOT), input_precision=PRECISION)
         d_origin_W1 += d_memory_W1_next_2 - value_22
         d_origin_W2 += d_memory_W2_next_2 - value_23
-        combined_7 = d_momentum_W1_next * value_17 + d_momentum_W1_next_2 * value_1
-        combined_8 = d_momentum_W2_next * value_17 + d_momentum_W2_next_2 * value_1
-        d_memory_W1_next = combined
+        combined_7 = d_momentum_W1_next * value_19 + d_momentum_W1_next_2 * value_1
+        combined_8 = d_momentum_W2_next * value_19 + d_momentum_W2_next_2 * value_1
+        d_memory_W1_next = combined_3
         d_update_W1_next = d_update_W1_total
         d_momentum_W1_next = combined_7
         d_memory_W2_next = combined_5
@@ -1452,58 +1546,36 @@ def state_gradient(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_v(
     d_errors_rows_pointer,
-    d_memory_W1_next_blocks_pointer,
-    d_memory_W2_next_blocks_pointer,
     d_momentum_W1_next_blocks_pointer,
     d_momentum_W2_next_blocks_pointer,
+    d_update_0_blocks_pointer,
+    d_update_1_blocks_pointer,
     d_update_W1_next_blocks_pointer,
     d_update_W2_next_blocks_pointer,
     d_v_pointer,
     d_window_v_pointer,
-    d_y_pointer,
-    gate_value_0_pointer,
-    gate_value_1_pointer,
     gate_value_2_pointer,
-    gate_value_3_pointer,
-    gate_value_4_pointer,
     k_pointer,
     length_pointer,
     memory_W1_blocks_pointer,
     memory_W2_blocks_pointer,
-    momentum_W1_blocks_pointer,
-    momentum_W2_blocks_pointer,
-    origin_W1_pointer,
-    origin_W2_pointer,
     position_pointer,
-    q_pointer,
-    update_W1_blocks_pointer,
-    update_W2_blocks_pointer,
-    v_pointer,
     window_k_pointer,
-    window_v_pointer,
     d_v_head,
     d_v_row,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
-    q_head,
-    q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
     BLOCK_D1: tl.constexpr,
-    BLOCK_HALO: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
     D1: tl.constexpr,
     DOT: tl.constexpr,
-    HALO: tl.constexpr,
     HELD: tl.constexpr,
     K: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -1512,18 +1584,18 @@ def output_gradient_v(
 ):
     """Gradients of one block: d_v, d_errors_rows."""
     program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    halo_row = tl.arange(0, BLOCK_HALO)
-    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
     feature = tl.arange(0, BLOCK_K)
     is_feature = feature < K
     hidden_1 = tl.arange(0, BLOCK_D1)
     is_hidden_1 = hidden_1 < D1
-    value = tl.arange(0, BLOCK_V)
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
     is_value = value < V
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     position = tl.load(position_pointer + batch) if RESUME else 0
@@ -1534,13 +1606,7 @@ def output_gradient_v(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     is_held = (row < first) & (row >= first - HELD)
-    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
-    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
-    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -1561,194 +1627,28 @@ def output_gradient_v(
         other=0.0,
     )
     product = tl.dot(features.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_2 = gelu(product)
     d_update_W2_next = tl.load(
         d_update_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
     border = (last == ROWS).to(tl.float32)
-    value_3 = tl.where(border > 0.0, 0.0, 1.0)
+    value_2 = tl.where(border > 0.0, 0.0, 1.0)
     d_momentum_W2_next = tl.load(
         d_momentum_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    value_4 = tl.where(border > 0.0, 1.0, 0.0)
-    value_1 = tl.load(gate_value_1_pointer + slot)
-    momentum_W2 = tl.load(
-        momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+    value_3 = tl.where(border > 0.0, 1.0, 0.0)
+    d_update_0 = tl.load(
+        d_update_0_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    update_W2 = tl.load(
-        update_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
+    d_momentum_W2_next_2 = d_momentum_W2_next * value_3 + d_update_0
+    d_update_W2_total = d_update_W2_next * value_2 + d_momentum_W2_next_2
+    product_2 = tl.dot(gelu(product).to(DOT), d_update_W2_total.to(DOT), input_precision=PRECISION)
     value_2_2 = tl.load(gate_value_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    memory_W2 = tl.load(
-        memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    product_2 = tl.dot(value_2.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions = product_2 + features
-    v = tl.load(
-        v_block + row[:, None] * v_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v += tl.load(
-            window_v_base + row[:, None] * (heads * V) + value[None, :],
-            mask=is_held[:, None] & is_value[None, :],
-            other=0.0,
-        )
-    # E = dl/dpred at the block's M*
-    errors = predictions - v
-    product_3 = tl.dot(
-        tl.trans((value_2_2[:, None] * value_2).to(DOT)),
-        errors.to(DOT),
-        input_precision=PRECISION,
-    )
-    value_3_2 = tl.load(gate_value_3_pointer + slot * HALO + (halo_row + HALO), mask=halo_row < 0, other=0.0)
-    k_halo = tl.load(
-        k_block + halo_row[:, None] * k_row + feature[None, :],
-        mask=is_halo[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k_halo += tl.load(
-            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held_halo[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features_halo = 0.5 * (k_halo * k_halo) + k_halo
-    product_4 = tl.dot(features_halo.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_5 = gelu(product_4)
-    product_5 = tl.dot(value_5.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions_halo = product_5 + features_halo
-    v_halo = tl.load(
-        v_block + halo_row[:, None] * v_row + value[None, :],
-        mask=is_halo[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v_halo += tl.load(
-            window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
-            mask=is_held_halo[:, None] & is_value[None, :],
-            other=0.0,
-        )
-    # E = dl/dpred at the block's M*
-    errors_halo = predictions_halo - v_halo
-    product_6 = tl.dot(
-        tl.trans((value_3_2[:, None] * value_5).to(DOT)),
-        errors_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W2_total = update_W2 + product_3 + product_6
-    # S at the end of the block
-    momentum_W2_next = value_1 * momentum_W2 + update_W2_total
-    d_memory_W2_next = tl.load(
-        d_memory_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    border_2 = (live & (row == ROWS - 1)).to(tl.float32)
-    value_6 = tl.where(border_2 > 0.0, 1.0, 0.0)
-    value_7 = d_reads * value_6[:, None]
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # phi(q)
-    queries = 0.5 * (q * q) + q
-    value_0 = tl.load(gate_value_0_pointer + slot)
-    origin_W1 = tl.load(
-        origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    value_4_2 = tl.load(gate_value_4_pointer + slot)
-    momentum_W1 = tl.load(
-        momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    update_W1 = tl.load(
-        update_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    value_8 = value_2_2[:, None] * features
-    product_7 = tl.dot(errors.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    value_9 = tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
-    # the error that reaches the output of W1
-    errors_W1 = product_7 * value_9
-    product_8 = tl.dot(tl.trans(value_8.to(DOT)), errors_W1.to(DOT), input_precision=PRECISION)
-    product_9 = tl.dot(errors_halo.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1_halo = product_9 * tl.where(is_hidden_1[None, :], gelu_slope(product_4), 0.0)
-    product_10 = tl.dot(
-        tl.trans((value_3_2[:, None] * features_halo).to(DOT)),
-        errors_W1_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W1_total = update_W1 + product_8 + product_10
-    # S at the end of the block
-    momentum_W1_next = value_1 * momentum_W1 + update_W1_total
-    orthogonal = newton_schulz(
-        momentum_W1_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    # M at the end
-    memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4_2 * orthogonal
-    product_11 = tl.dot(
-        queries.to(DOT),
-        tl.where(border > 0.0, memory_W1_next, memory_W1).to(DOT),
-        input_precision=PRECISION,
-    )
-    product_12 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_10 = tl.where(border_2[:, None] > 0.0, product_11, product_12)
-    product_13 = tl.dot(tl.trans(gelu(value_10).to(DOT)), value_7.to(DOT), input_precision=PRECISION)
-    d_memory_W2_next_2 = (d_memory_W2_next + product_13) * value_4
-    d_orthogonal = newton_schulz_gradient(
-        momentum_W2_next,
-        -(d_memory_W2_next_2 * value_4_2),
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    d_momentum_W2_next_2 = d_momentum_W2_next * value_4 + d_orthogonal
-    d_update_W2_total = d_update_W2_next * value_3 + d_momentum_W2_next_2
-    product_14 = tl.dot(value_2.to(DOT), d_update_W2_total.to(DOT), input_precision=PRECISION)
     d_update_W1_next = tl.load(
         d_update_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
@@ -1759,63 +1659,26 @@ def output_gradient_v(
         mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
     )
-    d_memory_W1_next = tl.load(
-        d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+    d_update_1 = tl.load(
+        d_update_1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
     )
-    product_15 = tl.dot(
-        (d_reads * tl.where(border_2 > 0.0, 0.0, 1.0)[:, None]).to(DOT),
-        tl.trans(memory_W2.to(DOT)),
+    d_momentum_W1_next_2 = d_momentum_W1_next * value_3 + d_update_1
+    d_update_W1_total = d_update_W1_next * value_2 + d_momentum_W1_next_2
+    d_errors_W1 = tl.dot(
+        (value_2_2[:, None] * features).to(DOT),
+        d_update_W1_total.to(DOT),
         input_precision=PRECISION,
     )
-    origin_W2 = tl.load(
-        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+    value_4 = d_errors_W1 * tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
+    memory_W2 = tl.load(
+        memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    orthogonal_2 = newton_schulz(
-        momentum_W2_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    # M at the end
-    memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4_2 * orthogonal_2
-    product_16 = tl.dot(
-        value_7.to(DOT),
-        tl.trans(tl.where(border > 0.0, memory_W2_next, memory_W2).to(DOT)),
-        input_precision=PRECISION,
-    )
-    value_11 = (product_15 + product_16) * tl.where(is_hidden_1[None, :], gelu_slope(value_10), 0.0)
-    product_17 = tl.dot(
-        tl.trans(queries.to(DOT)),
-        (value_11 * value_6[:, None]).to(DOT),
-        input_precision=PRECISION,
-    )
-    d_memory_W1_next_2 = (d_memory_W1_next + product_17) * value_4
-    d_orthogonal_2 = newton_schulz_gradient(
-        momentum_W1_next,
-        -(d_memory_W1_next_2 * value_4_2),
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    d_momentum_W1_next_2 = d_momentum_W1_next * value_4 + d_orthogonal_2
-    d_update_W1_total = d_update_W1_next * value_3 + d_momentum_W1_next_2
-    d_errors_W1 = tl.dot(value_8.to(DOT), d_update_W1_total.to(DOT), input_precision=PRECISION)
-    product_18 = tl.dot((d_errors_W1 * value_9).to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    combined = product_14 * value_2_2[:, None] + product_18
+    product_3 = tl.dot(value_4.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
+    combined = product_2 * value_2_2[:, None] + product_3
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
@@ -1841,48 +1704,33 @@ def output_gradient_q(
     d_q_pointer,
     d_y_pointer,
     gate_value_0_pointer,
-    gate_value_1_pointer,
-    gate_value_2_pointer,
-    gate_value_3_pointer,
     gate_value_4_pointer,
-    k_pointer,
     length_pointer,
     memory_W1_blocks_pointer,
     memory_W2_blocks_pointer,
-    momentum_W1_blocks_pointer,
-    momentum_W2_blocks_pointer,
     origin_W1_pointer,
     origin_W2_pointer,
     position_pointer,
     q_pointer,
-    update_W1_blocks_pointer,
-    update_W2_blocks_pointer,
-    v_pointer,
-    window_k_pointer,
-    window_v_pointer,
+    update_0_blocks_pointer,
+    update_1_blocks_pointer,
     d_q_head,
     d_q_row,
     d_y_head,
     d_y_row,
-    k_head,
-    k_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
     BLOCK_D1: tl.constexpr,
-    BLOCK_HALO: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
     D1: tl.constexpr,
     DOT: tl.constexpr,
-    HALO: tl.constexpr,
     HELD: tl.constexpr,
     K: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -1896,8 +1744,6 @@ def output_gradient_q(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    halo_row = tl.arange(0, BLOCK_HALO)
-    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
     feature = tl.arange(0, BLOCK_K)
     is_feature = feature < K
     hidden_1 = tl.arange(0, BLOCK_D1)
@@ -1912,13 +1758,7 @@ def output_gradient_q(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    is_held = (row < first) & (row >= first - HELD)
-    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
-    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
-    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     d_reads = tl.load(
         d_y_block + row[:, None] * d_y_row + value[None, :],
@@ -1945,119 +1785,15 @@ def output_gradient_q(
         other=0.0,
     )
     value_4 = tl.load(gate_value_4_pointer + slot)
-    value_1 = tl.load(gate_value_1_pointer + slot)
-    momentum_W2 = tl.load(
-        momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+    update_1 = tl.load(
+        update_1_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
-    )
-    update_W2 = tl.load(
-        update_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    value_2_2 = tl.load(gate_value_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k += tl.load(
-            window_k_base + row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features = 0.5 * (k * k) + k
-    memory_W1 = tl.load(
-        memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    product_2 = tl.dot(features.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_5 = gelu(product_2)
-    product_3 = tl.dot(value_5.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions = product_3 + features
-    v = tl.load(
-        v_block + row[:, None] * v_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v += tl.load(
-            window_v_base + row[:, None] * (heads * V) + value[None, :],
-            mask=is_held[:, None] & is_value[None, :],
-            other=0.0,
-        )
-    # E = dl/dpred at the block's M*
-    errors = predictions - v
-    product_4 = tl.dot(
-        tl.trans((value_2_2[:, None] * value_5).to(DOT)),
-        errors.to(DOT),
-        input_precision=PRECISION,
-    )
-    value_3_2 = tl.load(gate_value_3_pointer + slot * HALO + (halo_row + HALO), mask=halo_row < 0, other=0.0)
-    k_halo = tl.load(
-        k_block + halo_row[:, None] * k_row + feature[None, :],
-        mask=is_halo[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k_halo += tl.load(
-            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held_halo[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features_halo = 0.5 * (k_halo * k_halo) + k_halo
-    product_5 = tl.dot(features_halo.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_6 = gelu(product_5)
-    product_6 = tl.dot(value_6.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions_halo = product_6 + features_halo
-    v_halo = tl.load(
-        v_block + halo_row[:, None] * v_row + value[None, :],
-        mask=is_halo[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v_halo += tl.load(
-            window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
-            mask=is_held_halo[:, None] & is_value[None, :],
-            other=0.0,
-        )
-    # E = dl/dpred at the block's M*
-    errors_halo = predictions_halo - v_halo
-    product_7 = tl.dot(
-        tl.trans((value_3_2[:, None] * value_6).to(DOT)),
-        errors_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W2_total = update_W2 + product_4 + product_7
-    # S at the end of the block
-    momentum_W2_next = value_1 * momentum_W2 + update_W2_total
-    orthogonal = newton_schulz(
-        momentum_W2_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
     )
     # M at the end
-    memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4 * orthogonal
+    memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4 * update_1
     border_2 = (last == ROWS).to(tl.float32)
-    product_8 = tl.dot(
+    product_2 = tl.dot(
         (d_reads * value_3[:, None]).to(DOT),
         tl.trans(tl.where(border_2 > 0.0, memory_W2_next, memory_W2).to(DOT)),
         input_precision=PRECISION,
@@ -2069,79 +1805,48 @@ def output_gradient_q(
     ).to(tl.float32)
     # phi(q)
     queries = 0.5 * (q * q) + q
+    memory_W1 = tl.load(
+        memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
     origin_W1 = tl.load(
         origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
     )
-    momentum_W1 = tl.load(
-        momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+    update_0 = tl.load(
+        update_0_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
-    )
-    update_W1 = tl.load(
-        update_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    product_9 = tl.dot(errors.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1 = product_9 * tl.where(is_hidden_1[None, :], gelu_slope(product_2), 0.0)
-    product_10 = tl.dot(
-        tl.trans((value_2_2[:, None] * features).to(DOT)),
-        errors_W1.to(DOT),
-        input_precision=PRECISION,
-    )
-    product_11 = tl.dot(errors_halo.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1_halo = product_11 * tl.where(is_hidden_1[None, :], gelu_slope(product_5), 0.0)
-    product_12 = tl.dot(
-        tl.trans((value_3_2[:, None] * features_halo).to(DOT)),
-        errors_W1_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W1_total = update_W1 + product_10 + product_12
-    # S at the end of the block
-    momentum_W1_next = value_1 * momentum_W1 + update_W1_total
-    orthogonal_2 = newton_schulz(
-        momentum_W1_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
     )
     # M at the end
-    memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4 * orthogonal_2
-    value_7 = tl.where(border_2 > 0.0, memory_W1_next, memory_W1)
-    product_13 = tl.dot(queries.to(DOT), value_7.to(DOT), input_precision=PRECISION)
-    product_14 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_8 = tl.where(
+    memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4 * update_0
+    value_5 = tl.where(border_2 > 0.0, memory_W1_next, memory_W1)
+    product_3 = tl.dot(queries.to(DOT), value_5.to(DOT), input_precision=PRECISION)
+    product_4 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
+    value_6 = tl.where(
         is_hidden_1[None, :],
-        gelu_slope(tl.where(border[:, None] > 0.0, product_13, product_14)),
+        gelu_slope(tl.where(border[:, None] > 0.0, product_3, product_4)),
         0.0,
     )
-    value_9 = (product + product_8) * value_8
-    product_15 = tl.dot(
-        (value_9 * value_2[:, None]).to(DOT),
+    value_7 = (product + product_2) * value_6
+    product_5 = tl.dot(
+        (value_7 * value_2[:, None]).to(DOT),
         tl.trans(memory_W1.to(DOT)),
         input_precision=PRECISION,
     )
-    product_16 = tl.dot(
-        (value_9 * value_3[:, None]).to(DOT),
-        tl.trans(value_7.to(DOT)),
+    product_6 = tl.dot(
+        (value_7 * value_3[:, None]).to(DOT),
+        tl.trans(value_5.to(DOT)),
         input_precision=PRECISION,
     )
-    d_queries = d_reads + product_15 + product_16
-    value_10 = d_queries * tl.where(is_feature[None, :], 1.0 * q + 1.0, 0.0)
+    d_queries = d_reads + product_5 + product_6
+    value_8 = d_queries * tl.where(is_feature[None, :], 1.0 * q + 1.0, 0.0)
     d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
         d_q_block + row[:, None] * d_q_row + feature[None, :],
-        value_10,
+        value_8,
         mask=live[:, None] & is_feature[None, :],
     )
 
@@ -2150,42 +1855,26 @@ def output_gradient_q(
 def output_gradient_k(
     d_errors_rows_pointer,
     d_k_pointer,
-    d_memory_W1_next_blocks_pointer,
-    d_memory_W2_next_blocks_pointer,
     d_momentum_W1_next_blocks_pointer,
     d_momentum_W2_next_blocks_pointer,
+    d_update_0_blocks_pointer,
+    d_update_1_blocks_pointer,
     d_update_W1_next_blocks_pointer,
     d_update_W2_next_blocks_pointer,
     d_window_k_pointer,
-    d_y_pointer,
-    gate_value_0_pointer,
-    gate_value_1_pointer,
     gate_value_2_pointer,
-    gate_value_3_pointer,
-    gate_value_4_pointer,
     k_pointer,
     length_pointer,
     memory_W1_blocks_pointer,
     memory_W2_blocks_pointer,
-    momentum_W1_blocks_pointer,
-    momentum_W2_blocks_pointer,
-    origin_W1_pointer,
-    origin_W2_pointer,
     position_pointer,
-    q_pointer,
-    update_W1_blocks_pointer,
-    update_W2_blocks_pointer,
     v_pointer,
     window_k_pointer,
     window_v_pointer,
     d_k_head,
     d_k_row,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
-    q_head,
-    q_row,
     v_head,
     v_row,
     tokens,
@@ -2194,13 +1883,11 @@ def output_gradient_k(
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
     BLOCK_D1: tl.constexpr,
-    BLOCK_HALO: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
     D1: tl.constexpr,
     DOT: tl.constexpr,
-    HALO: tl.constexpr,
     HELD: tl.constexpr,
     K: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -2214,8 +1901,6 @@ def output_gradient_k(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    halo_row = tl.arange(0, BLOCK_HALO)
-    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
     feature = tl.arange(0, BLOCK_K)
     is_feature = feature < K
     hidden_1 = tl.arange(0, BLOCK_D1)
@@ -2231,13 +1916,8 @@ def output_gradient_k(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     is_held = (row < first) & (row >= first - HELD)
-    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
-    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
-    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     d_errors = tl.load(
         d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
@@ -2256,17 +1936,13 @@ def output_gradient_k(
         other=0.0,
     )
     value_3 = tl.where(border > 0.0, 1.0, 0.0)
-    value_1 = tl.load(gate_value_1_pointer + slot)
-    momentum_W1 = tl.load(
-        momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+    d_update_1 = tl.load(
+        d_update_1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
     )
-    update_W1 = tl.load(
-        update_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
+    d_momentum_W1_next_2 = d_momentum_W1_next * value_3 + d_update_1
+    d_update_W1_total = d_update_W1_next * value_2 + d_momentum_W1_next_2
     value_2_2 = tl.load(gate_value_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
@@ -2282,20 +1958,23 @@ def output_gradient_k(
         )
     # X = phi(k)
     features = 0.5 * (k * k) + k
-    value_4 = value_2_2[:, None] * features
+    d_errors_W1 = tl.dot(
+        (value_2_2[:, None] * features).to(DOT),
+        d_update_W1_total.to(DOT),
+        input_precision=PRECISION,
+    )
     memory_W1 = tl.load(
         memory_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
     )
     product = tl.dot(features.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_5 = gelu(product)
     memory_W2 = tl.load(
         memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    product_2 = tl.dot(value_5.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
+    product_2 = tl.dot(gelu(product).to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
     # pred = f(M*, phi(k))
     predictions = product_2 + features
     v = tl.load(
@@ -2313,178 +1992,7 @@ def output_gradient_k(
     # E = dl/dpred at the block's M*
     errors = predictions - v
     product_3 = tl.dot(errors.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    value_6 = tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
-    # the error that reaches the output of W1
-    errors_W1 = product_3 * value_6
-    product_4 = tl.dot(tl.trans(value_4.to(DOT)), errors_W1.to(DOT), input_precision=PRECISION)
-    value_3_2 = tl.load(gate_value_3_pointer + slot * HALO + (halo_row + HALO), mask=halo_row < 0, other=0.0)
-    k_halo = tl.load(
-        k_block + halo_row[:, None] * k_row + feature[None, :],
-        mask=is_halo[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k_halo += tl.load(
-            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held_halo[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features_halo = 0.5 * (k_halo * k_halo) + k_halo
-    product_5 = tl.dot(features_halo.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_7 = gelu(product_5)
-    product_6 = tl.dot(value_7.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions_halo = product_6 + features_halo
-    v_halo = tl.load(
-        v_block + halo_row[:, None] * v_row + value[None, :],
-        mask=is_halo[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v_halo += tl.load(
-            window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
-            mask=is_held_halo[:, None] & is_value[None, :],
-            other=0.0,
-        )
-    # E = dl/dpred at the block's M*
-    errors_halo = predictions_halo - v_halo
-    product_7 = tl.dot(errors_halo.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1_halo = product_7 * tl.where(is_hidden_1[None, :], gelu_slope(product_5), 0.0)
-    product_8 = tl.dot(
-        tl.trans((value_3_2[:, None] * features_halo).to(DOT)),
-        errors_W1_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W1_total = update_W1 + product_4 + product_8
-    # S at the end of the block
-    momentum_W1_next = value_1 * momentum_W1 + update_W1_total
-    d_memory_W1_next = tl.load(
-        d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    border_2 = (live & (row == ROWS - 1)).to(tl.float32)
-    product_9 = tl.dot(
-        (d_reads * tl.where(border_2 > 0.0, 0.0, 1.0)[:, None]).to(DOT),
-        tl.trans(memory_W2.to(DOT)),
-        input_precision=PRECISION,
-    )
-    value_8 = tl.where(border_2 > 0.0, 1.0, 0.0)
-    value_9 = d_reads * value_8[:, None]
-    value_0 = tl.load(gate_value_0_pointer + slot)
-    origin_W2 = tl.load(
-        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    value_4_2 = tl.load(gate_value_4_pointer + slot)
-    momentum_W2 = tl.load(
-        momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    update_W2 = tl.load(
-        update_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    product_10 = tl.dot(
-        tl.trans((value_2_2[:, None] * value_5).to(DOT)),
-        errors.to(DOT),
-        input_precision=PRECISION,
-    )
-    product_11 = tl.dot(
-        tl.trans((value_3_2[:, None] * value_7).to(DOT)),
-        errors_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W2_total = update_W2 + product_10 + product_11
-    # S at the end of the block
-    momentum_W2_next = value_1 * momentum_W2 + update_W2_total
-    orthogonal = newton_schulz(
-        momentum_W2_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    # M at the end
-    memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4_2 * orthogonal
-    product_12 = tl.dot(
-        value_9.to(DOT),
-        tl.trans(tl.where(border > 0.0, memory_W2_next, memory_W2).to(DOT)),
-        input_precision=PRECISION,
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # phi(q)
-    queries = 0.5 * (q * q) + q
-    origin_W1 = tl.load(
-        origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    orthogonal_2 = newton_schulz(
-        momentum_W1_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    # M at the end
-    memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4_2 * orthogonal_2
-    product_13 = tl.dot(
-        queries.to(DOT),
-        tl.where(border > 0.0, memory_W1_next, memory_W1).to(DOT),
-        input_precision=PRECISION,
-    )
-    product_14 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_10 = tl.where(border_2[:, None] > 0.0, product_13, product_14)
-    value_11 = (product_9 + product_12) * tl.where(is_hidden_1[None, :], gelu_slope(value_10), 0.0)
-    product_15 = tl.dot(
-        tl.trans(queries.to(DOT)),
-        (value_11 * value_8[:, None]).to(DOT),
-        input_precision=PRECISION,
-    )
-    d_memory_W1_next_2 = (d_memory_W1_next + product_15) * value_3
-    d_orthogonal = newton_schulz_gradient(
-        momentum_W1_next,
-        -(d_memory_W1_next_2 * value_4_2),
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    d_momentum_W1_next_2 = d_momentum_W1_next * value_3 + d_orthogonal
-    d_update_W1_total = d_update_W1_next * value_2 + d_momentum_W1_next_2
-    d_errors_W1 = tl.dot(value_4.to(DOT), d_update_W1_total.to(DOT), input_precision=PRECISION)
-    value_12 = tl.where(
+    value_4 = tl.where(
         is_hidden_1[None, :],
         0.3989422804014327 * (2.0 - product * product) * tl.exp(-0.5 * (product * product)),
         0.0,
@@ -2499,37 +2007,26 @@ def output_gradient_k(
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    d_memory_W2_next = tl.load(
-        d_memory_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+    d_update_0 = tl.load(
+        d_update_0_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    product_16 = tl.dot(tl.trans(gelu(value_10).to(DOT)), value_9.to(DOT), input_precision=PRECISION)
-    d_memory_W2_next_2 = (d_memory_W2_next + product_16) * value_3
-    d_orthogonal_2 = newton_schulz_gradient(
-        momentum_W2_next,
-        -(d_memory_W2_next_2 * value_4_2),
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    d_momentum_W2_next_2 = d_momentum_W2_next * value_3 + d_orthogonal_2
+    d_momentum_W2_next_2 = d_momentum_W2_next * value_3 + d_update_0
     d_update_W2_total = d_update_W2_next * value_2 + d_momentum_W2_next_2
-    product_17 = tl.dot(
+    product_4 = tl.dot(
         (errors * value_2_2[:, None]).to(DOT),
         tl.trans(d_update_W2_total.to(DOT)),
         input_precision=PRECISION,
     )
-    product_18 = tl.dot(d_errors.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    combined = d_errors_W1 * product_3 * value_12 + (product_17 + product_18) * value_6
-    product_19 = tl.dot(combined.to(DOT), tl.trans(memory_W1.to(DOT)), input_precision=PRECISION)
-    product_20 = tl.dot(errors_W1.to(DOT), tl.trans(d_update_W1_total.to(DOT)), input_precision=PRECISION)
-    value_13 = (d_errors + product_19 + product_20 * value_2_2[:, None]) * tl.where(
+    product_5 = tl.dot(d_errors.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
+    value_5 = tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
+    combined = d_errors_W1 * product_3 * value_4 + (product_4 + product_5) * value_5
+    product_6 = tl.dot(combined.to(DOT), tl.trans(memory_W1.to(DOT)), input_precision=PRECISION)
+    # the error that reaches the output of W1
+    errors_W1 = product_3 * value_5
+    product_7 = tl.dot(errors_W1.to(DOT), tl.trans(d_update_W1_total.to(DOT)), input_precision=PRECISION)
+    value_6 = (d_errors + product_6 + product_7 * value_2_2[:, None]) * tl.where(
         is_feature[None, :],
         1.0 * k + 1.0,
         0.0,
@@ -2537,14 +2034,14 @@ def output_gradient_k(
     d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
     tl.store(
         d_k_block + row[:, None] * d_k_row + feature[None, :],
-        value_13,
+        value_6,
         mask=live[:, None] & is_feature[None, :],
     )
     if RESUME:
         d_window_k_base = d_window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
         tl.store(
             d_window_k_base + row[:, None] * (heads * K) + feature[None, :],
-            value_13,
+            value_6,
             mask=is_held[:, None] & is_feature[None, :],
         )
 
@@ -2552,40 +2049,24 @@ def output_gradient_k(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_halo(
     d_k_halo_pointer,
-    d_memory_W1_next_blocks_pointer,
-    d_memory_W2_next_blocks_pointer,
     d_momentum_W1_next_blocks_pointer,
     d_momentum_W2_next_blocks_pointer,
+    d_update_0_blocks_pointer,
+    d_update_1_blocks_pointer,
     d_update_W1_next_blocks_pointer,
     d_update_W2_next_blocks_pointer,
     d_v_halo_pointer,
-    d_y_pointer,
-    gate_value_0_pointer,
-    gate_value_1_pointer,
-    gate_value_2_pointer,
     gate_value_3_pointer,
-    gate_value_4_pointer,
     k_pointer,
     length_pointer,
     memory_W1_blocks_pointer,
     memory_W2_blocks_pointer,
-    momentum_W1_blocks_pointer,
-    momentum_W2_blocks_pointer,
-    origin_W1_pointer,
-    origin_W2_pointer,
     position_pointer,
-    q_pointer,
-    update_W1_blocks_pointer,
-    update_W2_blocks_pointer,
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
-    q_head,
-    q_row,
     v_head,
     v_row,
     tokens,
@@ -2613,7 +2094,6 @@ def output_gradient_halo(
     memory_index = tl.cast(program // blocks, tl.int64)
     batch = memory_index // heads
     head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
     halo_row = tl.arange(0, BLOCK_HALO)
     halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
     feature = tl.arange(0, BLOCK_K)
@@ -2627,17 +2107,12 @@ def output_gradient_halo(
     phase = position % ROWS
     slot = memory_index * blocks + block
     start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    is_held = (row < first) & (row >= first - HELD)
     earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
     is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_halo = tl.load(
         k_block + halo_row[:, None] * k_row + feature[None, :],
         mask=is_halo[:, None] & is_feature[None, :],
@@ -2672,65 +2147,48 @@ def output_gradient_halo(
         other=0.0,
     )
     value_4 = tl.where(border > 0.0, 1.0, 0.0)
-    value_1 = tl.load(gate_value_1_pointer + slot)
-    momentum_W2 = tl.load(
-        momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+    d_update_0 = tl.load(
+        d_update_0_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    update_W2 = tl.load(
-        update_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
+    d_momentum_W2_next_2 = d_momentum_W2_next * value_4 + d_update_0
+    d_update_W2_total = d_update_W2_next * value_3 + d_momentum_W2_next_2
+    product_2 = tl.dot(value_2.to(DOT), d_update_W2_total.to(DOT), input_precision=PRECISION)
+    value_3_2 = tl.load(gate_value_3_pointer + slot * HALO + (halo_row + HALO), mask=halo_row < 0, other=0.0)
+    d_update_W1_next = tl.load(
+        d_update_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
     )
-    value_2_2 = tl.load(gate_value_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
+    d_momentum_W1_next = tl.load(
+        d_momentum_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k += tl.load(
-            window_k_base + row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features = 0.5 * (k * k) + k
-    product_2 = tl.dot(features.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_5 = gelu(product_2)
+    )
+    d_update_1 = tl.load(
+        d_update_1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
+    d_momentum_W1_next_2 = d_momentum_W1_next * value_4 + d_update_1
+    d_update_W1_total = d_update_W1_next * value_3 + d_momentum_W1_next_2
+    d_errors_W1_halo = tl.dot(
+        (value_3_2[:, None] * features_halo).to(DOT),
+        d_update_W1_total.to(DOT),
+        input_precision=PRECISION,
+    )
+    value_5 = tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
     memory_W2 = tl.load(
         memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    product_3 = tl.dot(value_5.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
+    product_3 = tl.dot((d_errors_W1_halo * value_5).to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
+    combined = product_2 * value_3_2[:, None] + product_3
+    product_4 = tl.dot(value_2.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
     # pred = f(M*, phi(k))
-    predictions = product_3 + features
-    v = tl.load(
-        v_block + row[:, None] * v_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v += tl.load(
-            window_v_base + row[:, None] * (heads * V) + value[None, :],
-            mask=is_held[:, None] & is_value[None, :],
-            other=0.0,
-        )
-    # E = dl/dpred at the block's M*
-    errors = predictions - v
-    product_4 = tl.dot(
-        tl.trans((value_2_2[:, None] * value_5).to(DOT)),
-        errors.to(DOT),
-        input_precision=PRECISION,
-    )
-    value_3_2 = tl.load(gate_value_3_pointer + slot * HALO + (halo_row + HALO), mask=halo_row < 0, other=0.0)
-    product_5 = tl.dot(value_2.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions_halo = product_5 + features_halo
+    predictions_halo = product_4 + features_halo
     v_halo = tl.load(
         v_block + halo_row[:, None] * v_row + value[None, :],
         mask=is_halo[:, None] & is_value[None, :],
@@ -2745,200 +2203,31 @@ def output_gradient_halo(
         )
     # E = dl/dpred at the block's M*
     errors_halo = predictions_halo - v_halo
-    product_6 = tl.dot(
-        tl.trans((value_3_2[:, None] * value_2).to(DOT)),
-        errors_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W2_total = update_W2 + product_4 + product_6
-    # S at the end of the block
-    momentum_W2_next = value_1 * momentum_W2 + update_W2_total
-    d_memory_W2_next = tl.load(
-        d_memory_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    border_2 = (live & (row == ROWS - 1)).to(tl.float32)
-    value_6 = tl.where(border_2 > 0.0, 1.0, 0.0)
-    value_7 = d_reads * value_6[:, None]
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # phi(q)
-    queries = 0.5 * (q * q) + q
-    value_0 = tl.load(gate_value_0_pointer + slot)
-    origin_W1 = tl.load(
-        origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    value_4_2 = tl.load(gate_value_4_pointer + slot)
-    momentum_W1 = tl.load(
-        momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    update_W1 = tl.load(
-        update_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    product_7 = tl.dot(errors.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1 = product_7 * tl.where(is_hidden_1[None, :], gelu_slope(product_2), 0.0)
-    product_8 = tl.dot(
-        tl.trans((value_2_2[:, None] * features).to(DOT)),
-        errors_W1.to(DOT),
-        input_precision=PRECISION,
-    )
-    value_8 = value_3_2[:, None] * features_halo
-    product_9 = tl.dot(errors_halo.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    value_9 = tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
-    # the error that reaches the output of W1
-    errors_W1_halo = product_9 * value_9
-    product_10 = tl.dot(tl.trans(value_8.to(DOT)), errors_W1_halo.to(DOT), input_precision=PRECISION)
-    # A: the block's gradients so far
-    update_W1_total = update_W1 + product_8 + product_10
-    # S at the end of the block
-    momentum_W1_next = value_1 * momentum_W1 + update_W1_total
-    orthogonal = newton_schulz(
-        momentum_W1_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    # M at the end
-    memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4_2 * orthogonal
-    product_11 = tl.dot(
-        queries.to(DOT),
-        tl.where(border > 0.0, memory_W1_next, memory_W1).to(DOT),
-        input_precision=PRECISION,
-    )
-    product_12 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_10 = tl.where(border_2[:, None] > 0.0, product_11, product_12)
-    product_13 = tl.dot(tl.trans(gelu(value_10).to(DOT)), value_7.to(DOT), input_precision=PRECISION)
-    d_memory_W2_next_2 = (d_memory_W2_next + product_13) * value_4
-    d_orthogonal = newton_schulz_gradient(
-        momentum_W2_next,
-        -(d_memory_W2_next_2 * value_4_2),
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    d_momentum_W2_next_2 = d_momentum_W2_next * value_4 + d_orthogonal
-    d_update_W2_total = d_update_W2_next * value_3 + d_momentum_W2_next_2
-    product_14 = tl.dot(value_2.to(DOT), d_update_W2_total.to(DOT), input_precision=PRECISION)
-    d_update_W1_next = tl.load(
-        d_update_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    d_momentum_W1_next = tl.load(
-        d_momentum_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    d_memory_W1_next = tl.load(
-        d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    product_15 = tl.dot(
-        (d_reads * tl.where(border_2 > 0.0, 0.0, 1.0)[:, None]).to(DOT),
-        tl.trans(memory_W2.to(DOT)),
-        input_precision=PRECISION,
-    )
-    origin_W2 = tl.load(
-        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    orthogonal_2 = newton_schulz(
-        momentum_W2_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    # M at the end
-    memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4_2 * orthogonal_2
-    product_16 = tl.dot(
-        value_7.to(DOT),
-        tl.trans(tl.where(border > 0.0, memory_W2_next, memory_W2).to(DOT)),
-        input_precision=PRECISION,
-    )
-    value_11 = (product_15 + product_16) * tl.where(is_hidden_1[None, :], gelu_slope(value_10), 0.0)
-    product_17 = tl.dot(
-        tl.trans(queries.to(DOT)),
-        (value_11 * value_6[:, None]).to(DOT),
-        input_precision=PRECISION,
-    )
-    d_memory_W1_next_2 = (d_memory_W1_next + product_17) * value_4
-    d_orthogonal_2 = newton_schulz_gradient(
-        momentum_W1_next,
-        -(d_memory_W1_next_2 * value_4_2),
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    d_momentum_W1_next_2 = d_momentum_W1_next * value_4 + d_orthogonal_2
-    d_update_W1_total = d_update_W1_next * value_3 + d_momentum_W1_next_2
-    d_errors_W1_halo = tl.dot(value_8.to(DOT), d_update_W1_total.to(DOT), input_precision=PRECISION)
-    product_18 = tl.dot((d_errors_W1_halo * value_9).to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    combined = product_14 * value_3_2[:, None] + product_18
-    value_12 = tl.where(
+    product_5 = tl.dot(errors_halo.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
+    value_6 = tl.where(
         is_hidden_1[None, :],
         0.3989422804014327 * (2.0 - product * product) * tl.exp(-0.5 * (product * product)),
         0.0,
     )
-    product_19 = tl.dot(
+    product_6 = tl.dot(
         (errors_halo * value_3_2[:, None]).to(DOT),
         tl.trans(d_update_W2_total.to(DOT)),
         input_precision=PRECISION,
     )
-    product_20 = tl.dot(combined.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    combined_2 = d_errors_W1_halo * product_9 * value_12 + (product_19 + product_20) * value_9
-    product_21 = tl.dot(combined_2.to(DOT), tl.trans(memory_W1.to(DOT)), input_precision=PRECISION)
-    product_22 = tl.dot(
-        errors_W1_halo.to(DOT),
-        tl.trans(d_update_W1_total.to(DOT)),
-        input_precision=PRECISION,
-    )
-    value_13 = (combined + product_21 + product_22 * value_3_2[:, None]) * tl.where(
+    product_7 = tl.dot(combined.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
+    combined_2 = d_errors_W1_halo * product_5 * value_6 + (product_6 + product_7) * value_5
+    product_8 = tl.dot(combined_2.to(DOT), tl.trans(memory_W1.to(DOT)), input_precision=PRECISION)
+    # the error that reaches the output of W1
+    errors_W1_halo = product_5 * value_5
+    product_9 = tl.dot(errors_W1_halo.to(DOT), tl.trans(d_update_W1_total.to(DOT)), input_precision=PRECISION)
+    value_7 = (combined + product_8 + product_9 * value_3_2[:, None]) * tl.where(
         is_feature[None, :],
         1.0 * k_halo + 1.0,
         0.0,
     )
     tl.store(
         d_k_halo_pointer + slot * (HALO * K) + (halo_row + HALO)[:, None] * K + feature[None, :],
-        value_13,
+        value_7,
         mask=(halo_row < 0)[:, None] & is_feature[None, :],
     )
     tl.store(
@@ -2951,39 +2240,22 @@ def output_gradient_halo(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_weights(
     d_gate_value_2_pointer,
-    d_memory_W1_next_blocks_pointer,
-    d_memory_W2_next_blocks_pointer,
     d_momentum_W1_next_blocks_pointer,
     d_momentum_W2_next_blocks_pointer,
+    d_update_0_blocks_pointer,
+    d_update_1_blocks_pointer,
     d_update_W1_next_blocks_pointer,
     d_update_W2_next_blocks_pointer,
-    d_y_pointer,
-    gate_value_0_pointer,
-    gate_value_1_pointer,
-    gate_value_2_pointer,
-    gate_value_3_pointer,
-    gate_value_4_pointer,
     k_pointer,
     length_pointer,
     memory_W1_blocks_pointer,
     memory_W2_blocks_pointer,
-    momentum_W1_blocks_pointer,
-    momentum_W2_blocks_pointer,
-    origin_W1_pointer,
-    origin_W2_pointer,
     position_pointer,
-    q_pointer,
-    update_W1_blocks_pointer,
-    update_W2_blocks_pointer,
     v_pointer,
     window_k_pointer,
     window_v_pointer,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
-    q_head,
-    q_row,
     v_head,
     v_row,
     tokens,
@@ -2992,13 +2264,11 @@ def output_gradient_weights(
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
     BLOCK_D1: tl.constexpr,
-    BLOCK_HALO: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
     D1: tl.constexpr,
     DOT: tl.constexpr,
-    HALO: tl.constexpr,
     HELD: tl.constexpr,
     K: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -3012,8 +2282,6 @@ def output_gradient_weights(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    halo_row = tl.arange(0, BLOCK_HALO)
-    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
     feature = tl.arange(0, BLOCK_K)
     is_feature = feature < K
     hidden_1 = tl.arange(0, BLOCK_D1)
@@ -3029,13 +2297,8 @@ def output_gradient_weights(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     is_held = (row < first) & (row >= first - HELD)
-    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
-    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
-    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -3092,161 +2355,15 @@ def output_gradient_weights(
         other=0.0,
     )
     value_4 = tl.where(border > 0.0, 1.0, 0.0)
-    value_1 = tl.load(gate_value_1_pointer + slot)
-    momentum_W2 = tl.load(
-        momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+    d_update_0 = tl.load(
+        d_update_0_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    update_W2 = tl.load(
-        update_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    value_2_2 = tl.load(gate_value_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    product_3 = tl.dot(
-        tl.trans((value_2_2[:, None] * value_2).to(DOT)),
-        errors.to(DOT),
-        input_precision=PRECISION,
-    )
-    value_3_2 = tl.load(gate_value_3_pointer + slot * HALO + (halo_row + HALO), mask=halo_row < 0, other=0.0)
-    k_halo = tl.load(
-        k_block + halo_row[:, None] * k_row + feature[None, :],
-        mask=is_halo[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k_halo += tl.load(
-            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held_halo[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features_halo = 0.5 * (k_halo * k_halo) + k_halo
-    product_4 = tl.dot(features_halo.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_5 = gelu(product_4)
-    product_5 = tl.dot(value_5.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions_halo = product_5 + features_halo
-    v_halo = tl.load(
-        v_block + halo_row[:, None] * v_row + value[None, :],
-        mask=is_halo[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v_halo += tl.load(
-            window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
-            mask=is_held_halo[:, None] & is_value[None, :],
-            other=0.0,
-        )
-    # E = dl/dpred at the block's M*
-    errors_halo = predictions_halo - v_halo
-    product_6 = tl.dot(
-        tl.trans((value_3_2[:, None] * value_5).to(DOT)),
-        errors_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W2_total = update_W2 + product_3 + product_6
-    # S at the end of the block
-    momentum_W2_next = value_1 * momentum_W2 + update_W2_total
-    d_memory_W2_next = tl.load(
-        d_memory_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    border_2 = (live & (row == ROWS - 1)).to(tl.float32)
-    value_6 = tl.where(border_2 > 0.0, 1.0, 0.0)
-    value_7 = d_reads * value_6[:, None]
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # phi(q)
-    queries = 0.5 * (q * q) + q
-    value_0 = tl.load(gate_value_0_pointer + slot)
-    origin_W1 = tl.load(
-        origin_W1_pointer + memory_index * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    value_4_2 = tl.load(gate_value_4_pointer + slot)
-    momentum_W1 = tl.load(
-        momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    update_W1 = tl.load(
-        update_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    product_7 = tl.dot(errors.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1 = product_7 * tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
-    product_8 = tl.dot(
-        tl.trans((value_2_2[:, None] * features).to(DOT)),
-        errors_W1.to(DOT),
-        input_precision=PRECISION,
-    )
-    product_9 = tl.dot(errors_halo.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1_halo = product_9 * tl.where(is_hidden_1[None, :], gelu_slope(product_4), 0.0)
-    product_10 = tl.dot(
-        tl.trans((value_3_2[:, None] * features_halo).to(DOT)),
-        errors_W1_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W1_total = update_W1 + product_8 + product_10
-    # S at the end of the block
-    momentum_W1_next = value_1 * momentum_W1 + update_W1_total
-    orthogonal = newton_schulz(
-        momentum_W1_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    # M at the end
-    memory_W1_next = value_0 * (memory_W1 - origin_W1) + origin_W1 - value_4_2 * orthogonal
-    product_11 = tl.dot(
-        queries.to(DOT),
-        tl.where(border > 0.0, memory_W1_next, memory_W1).to(DOT),
-        input_precision=PRECISION,
-    )
-    product_12 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_8 = tl.where(border_2[:, None] > 0.0, product_11, product_12)
-    product_13 = tl.dot(tl.trans(gelu(value_8).to(DOT)), value_7.to(DOT), input_precision=PRECISION)
-    d_memory_W2_next_2 = (d_memory_W2_next + product_13) * value_4
-    d_orthogonal = newton_schulz_gradient(
-        momentum_W2_next,
-        -(d_memory_W2_next_2 * value_4_2),
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    d_momentum_W2_next_2 = d_momentum_W2_next * value_4 + d_orthogonal
+    d_momentum_W2_next_2 = d_momentum_W2_next * value_4 + d_update_0
     d_update_W2_total = d_update_W2_next * value_3 + d_momentum_W2_next_2
-    product_14 = tl.dot(value_2.to(DOT), d_update_W2_total.to(DOT), input_precision=PRECISION)
-    product_15 = tl.sum(errors * product_14, 1)
+    product_3 = tl.dot(value_2.to(DOT), d_update_W2_total.to(DOT), input_precision=PRECISION)
+    product_4 = tl.sum(errors * product_3, 1)
     d_update_W1_next = tl.load(
         d_update_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
@@ -3257,64 +2374,20 @@ def output_gradient_weights(
         mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
     )
-    d_memory_W1_next = tl.load(
-        d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+    d_update_1 = tl.load(
+        d_update_1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
     )
-    product_16 = tl.dot(
-        (d_reads * tl.where(border_2 > 0.0, 0.0, 1.0)[:, None]).to(DOT),
-        tl.trans(memory_W2.to(DOT)),
-        input_precision=PRECISION,
-    )
-    origin_W2 = tl.load(
-        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    orthogonal_2 = newton_schulz(
-        momentum_W2_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    # M at the end
-    memory_W2_next = value_0 * (memory_W2 - origin_W2) + origin_W2 - value_4_2 * orthogonal_2
-    product_17 = tl.dot(
-        value_7.to(DOT),
-        tl.trans(tl.where(border > 0.0, memory_W2_next, memory_W2).to(DOT)),
-        input_precision=PRECISION,
-    )
-    value_9 = (product_16 + product_17) * tl.where(is_hidden_1[None, :], gelu_slope(value_8), 0.0)
-    product_18 = tl.dot(
-        tl.trans(queries.to(DOT)),
-        (value_9 * value_6[:, None]).to(DOT),
-        input_precision=PRECISION,
-    )
-    d_memory_W1_next_2 = (d_memory_W1_next + product_18) * value_4
-    d_orthogonal_2 = newton_schulz_gradient(
-        momentum_W1_next,
-        -(d_memory_W1_next_2 * value_4_2),
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    d_momentum_W1_next_2 = d_momentum_W1_next * value_4 + d_orthogonal_2
+    d_momentum_W1_next_2 = d_momentum_W1_next * value_4 + d_update_1
     d_update_W1_total = d_update_W1_next * value_3 + d_momentum_W1_next_2
-    product_19 = tl.dot(errors_W1.to(DOT), tl.trans(d_update_W1_total.to(DOT)), input_precision=PRECISION)
+    product_5 = tl.dot(errors.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
+    # the error that reaches the output of W1
+    errors_W1 = product_5 * tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
+    product_6 = tl.dot(errors_W1.to(DOT), tl.trans(d_update_W1_total.to(DOT)), input_precision=PRECISION)
     tl.store(
         d_gate_value_2_pointer + slot * ROWS + row,
-        product_15 + tl.sum(product_19 * features, 1),
+        product_4 + tl.sum(product_6 * features, 1),
         mask=row < ROWS,
     )
 
@@ -3329,13 +2402,12 @@ def output_gradient_carried(
     d_memory_W2_next_blocks_pointer,
     d_momentum_W1_next_blocks_pointer,
     d_momentum_W2_next_blocks_pointer,
+    d_update_0_blocks_pointer,
+    d_update_1_blocks_pointer,
     d_update_W1_next_blocks_pointer,
     d_update_W2_next_blocks_pointer,
     d_y_pointer,
     gate_value_0_pointer,
-    gate_value_1_pointer,
-    gate_value_2_pointer,
-    gate_value_3_pointer,
     gate_value_4_pointer,
     k_pointer,
     length_pointer,
@@ -3347,8 +2419,8 @@ def output_gradient_carried(
     origin_W2_pointer,
     position_pointer,
     q_pointer,
-    update_W1_blocks_pointer,
-    update_W2_blocks_pointer,
+    update_0_blocks_pointer,
+    update_1_blocks_pointer,
     v_pointer,
     window_k_pointer,
     window_v_pointer,
@@ -3402,7 +2474,6 @@ def output_gradient_carried(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    is_held = (row < first) & (row >= first - HELD)
     earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
     is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
     is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
@@ -3443,65 +2514,106 @@ def output_gradient_carried(
     )
     combined = memory_W1 - origin_W1
     value_4 = tl.load(gate_value_4_pointer + slot)
-    value_1 = tl.load(gate_value_1_pointer + slot)
-    momentum_W1 = tl.load(
-        momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+    update_0 = tl.load(
+        update_0_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
     )
-    update_W1 = tl.load(
-        update_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
+    # M at the end
+    memory_W1_next = value_0 * combined + origin_W1 - value_4 * update_0
+    border_2 = (last == ROWS).to(tl.float32)
+    product = tl.dot(
+        queries.to(DOT),
+        tl.where(border_2 > 0.0, memory_W1_next, memory_W1).to(DOT),
+        input_precision=PRECISION,
     )
-    value_2_2 = tl.load(gate_value_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
-        k += tl.load(
-            window_k_base + row[:, None] * (heads * K) + feature[None, :],
-            mask=is_held[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-    # X = phi(k)
-    features = 0.5 * (k * k) + k
-    product = tl.dot(features.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_5 = gelu(product)
+    product_2 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
+    value_5 = tl.where(border[:, None] > 0.0, product, product_2)
+    product_3 = tl.dot(tl.trans(gelu(value_5).to(DOT)), value_3.to(DOT), input_precision=PRECISION)
+    value_6 = tl.where(border_2 > 0.0, 1.0, 0.0)
+    d_memory_W2_next_2 = (d_memory_W2_next + product_3) * value_6
     memory_W2 = tl.load(
         memory_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    product_2 = tl.dot(value_5.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
-    # pred = f(M*, phi(k))
-    predictions = product_2 + features
-    v = tl.load(
-        v_block + row[:, None] * v_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
+    origin_W2 = tl.load(
+        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
-    ).to(tl.float32)
-    if RESUME:
-        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
-        v += tl.load(
-            window_v_base + row[:, None] * (heads * V) + value[None, :],
-            mask=is_held[:, None] & is_value[None, :],
-            other=0.0,
-        )
-    # E = dl/dpred at the block's M*
-    errors = predictions - v
-    product_3 = tl.dot(errors.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1 = product_3 * tl.where(is_hidden_1[None, :], gelu_slope(product), 0.0)
+    )
+    combined_2 = memory_W2 - origin_W2
+    d_memory_W1_next = tl.load(
+        d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
     product_4 = tl.dot(
-        tl.trans((value_2_2[:, None] * features).to(DOT)),
-        errors_W1.to(DOT),
+        (d_reads * tl.where(border > 0.0, 0.0, 1.0)[:, None]).to(DOT),
+        tl.trans(memory_W2.to(DOT)),
         input_precision=PRECISION,
     )
-    value_3_2 = tl.load(gate_value_3_pointer + slot * HALO + (halo_row + HALO), mask=halo_row < 0, other=0.0)
+    update_1 = tl.load(
+        update_1_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        mask=is_hidden_1[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    # M at the end
+    memory_W2_next = value_0 * combined_2 + origin_W2 - value_4 * update_1
+    product_5 = tl.dot(
+        value_3.to(DOT),
+        tl.trans(tl.where(border_2 > 0.0, memory_W2_next, memory_W2).to(DOT)),
+        input_precision=PRECISION,
+    )
+    value_7 = (product_4 + product_5) * tl.where(is_hidden_1[None, :], gelu_slope(value_5), 0.0)
+    product_6 = tl.dot(
+        tl.trans(queries.to(DOT)),
+        (value_7 * value_2[:, None]).to(DOT),
+        input_precision=PRECISION,
+    )
+    d_memory_W1_next_2 = (d_memory_W1_next + product_6) * value_6
+    combined_3 = tl.sum(tl.sum(d_memory_W2_next_2 * combined_2, 0), 0) + tl.sum(
+        tl.sum(d_memory_W1_next_2 * combined, 0),
+        0,
+    )
+    tl.store(d_gate_value_0_pointer + slot, combined_3)
+    d_momentum_W2_next = tl.load(
+        d_momentum_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        mask=is_hidden_1[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    d_update_0 = tl.load(
+        d_update_0_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        mask=is_hidden_1[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    d_momentum_W2_next_2 = d_momentum_W2_next * value_6 + d_update_0
+    momentum_W2 = tl.load(
+        momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
+        mask=is_hidden_1[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    d_momentum_W1_next = tl.load(
+        d_momentum_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
+    d_update_1 = tl.load(
+        d_update_1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
+    d_momentum_W1_next_2 = d_momentum_W1_next * value_6 + d_update_1
+    momentum_W1 = tl.load(
+        momentum_W1_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
+        mask=is_feature[:, None] & is_hidden_1[None, :],
+        other=0.0,
+    )
+    combined_4 = tl.sum(tl.sum(d_momentum_W2_next_2 * momentum_W2, 0), 0) + tl.sum(
+        tl.sum(d_momentum_W1_next_2 * momentum_W1, 0),
+        0,
+    )
+    tl.store(d_gate_value_1_pointer + slot, combined_4)
     k_halo = tl.load(
         k_block + halo_row[:, None] * k_row + feature[None, :],
         mask=is_halo[:, None] & is_feature[None, :],
@@ -3516,11 +2628,11 @@ def output_gradient_carried(
         )
     # X = phi(k)
     features_halo = 0.5 * (k_halo * k_halo) + k_halo
-    product_5 = tl.dot(features_halo.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_6 = gelu(product_5)
-    product_6 = tl.dot(value_6.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
+    product_7 = tl.dot(features_halo.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
+    value_8 = gelu(product_7)
+    product_8 = tl.dot(value_8.to(DOT), memory_W2.to(DOT), input_precision=PRECISION)
     # pred = f(M*, phi(k))
-    predictions_halo = product_6 + features_halo
+    predictions_halo = product_8 + features_halo
     v_halo = tl.load(
         v_block + halo_row[:, None] * v_row + value[None, :],
         mask=is_halo[:, None] & is_value[None, :],
@@ -3535,180 +2647,36 @@ def output_gradient_carried(
         )
     # E = dl/dpred at the block's M*
     errors_halo = predictions_halo - v_halo
-    product_7 = tl.dot(errors_halo.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
-    # the error that reaches the output of W1
-    errors_W1_halo = product_7 * tl.where(is_hidden_1[None, :], gelu_slope(product_5), 0.0)
-    product_8 = tl.dot(
-        tl.trans((value_3_2[:, None] * features_halo).to(DOT)),
-        errors_W1_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W1_total = update_W1 + product_4 + product_8
-    # S at the end of the block
-    momentum_W1_next = value_1 * momentum_W1 + update_W1_total
-    orthogonal = newton_schulz(
-        momentum_W1_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    # M at the end
-    memory_W1_next = value_0 * combined + origin_W1 - value_4 * orthogonal
-    border_2 = (last == ROWS).to(tl.float32)
-    product_9 = tl.dot(
-        queries.to(DOT),
-        tl.where(border_2 > 0.0, memory_W1_next, memory_W1).to(DOT),
-        input_precision=PRECISION,
-    )
-    product_10 = tl.dot(queries.to(DOT), memory_W1.to(DOT), input_precision=PRECISION)
-    value_7 = tl.where(border[:, None] > 0.0, product_9, product_10)
-    product_11 = tl.dot(tl.trans(gelu(value_7).to(DOT)), value_3.to(DOT), input_precision=PRECISION)
-    value_8 = tl.where(border_2 > 0.0, 1.0, 0.0)
-    d_memory_W2_next_2 = (d_memory_W2_next + product_11) * value_8
-    origin_W2 = tl.load(
-        origin_W2_pointer + memory_index * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    combined_2 = memory_W2 - origin_W2
-    d_memory_W1_next = tl.load(
-        d_memory_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    product_12 = tl.dot(
-        (d_reads * tl.where(border > 0.0, 0.0, 1.0)[:, None]).to(DOT),
-        tl.trans(memory_W2.to(DOT)),
-        input_precision=PRECISION,
-    )
-    momentum_W2 = tl.load(
-        momentum_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    update_W2 = tl.load(
-        update_W2_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    product_13 = tl.dot(
-        tl.trans((value_2_2[:, None] * value_5).to(DOT)),
-        errors.to(DOT),
-        input_precision=PRECISION,
-    )
-    product_14 = tl.dot(
-        tl.trans((value_3_2[:, None] * value_6).to(DOT)),
-        errors_halo.to(DOT),
-        input_precision=PRECISION,
-    )
-    # A: the block's gradients so far
-    update_W2_total = update_W2 + product_13 + product_14
-    # S at the end of the block
-    momentum_W2_next = value_1 * momentum_W2 + update_W2_total
-    orthogonal_2 = newton_schulz(
-        momentum_W2_next,
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    # M at the end
-    memory_W2_next = value_0 * combined_2 + origin_W2 - value_4 * orthogonal_2
-    product_15 = tl.dot(
-        value_3.to(DOT),
-        tl.trans(tl.where(border_2 > 0.0, memory_W2_next, memory_W2).to(DOT)),
-        input_precision=PRECISION,
-    )
-    value_9 = (product_12 + product_15) * tl.where(is_hidden_1[None, :], gelu_slope(value_7), 0.0)
-    product_16 = tl.dot(
-        tl.trans(queries.to(DOT)),
-        (value_9 * value_2[:, None]).to(DOT),
-        input_precision=PRECISION,
-    )
-    d_memory_W1_next_2 = (d_memory_W1_next + product_16) * value_8
-    combined_3 = tl.sum(tl.sum(d_memory_W2_next_2 * combined_2, 0), 0) + tl.sum(
-        tl.sum(d_memory_W1_next_2 * combined, 0),
-        0,
-    )
-    tl.store(d_gate_value_0_pointer + slot, combined_3)
-    d_momentum_W2_next = tl.load(
-        d_momentum_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
-        mask=is_hidden_1[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    d_orthogonal = newton_schulz_gradient(
-        momentum_W2_next,
-        -(d_memory_W2_next_2 * value_4),
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        D1 <= V,
-    )
-    d_momentum_W2_next_2 = d_momentum_W2_next * value_8 + d_orthogonal
-    d_momentum_W1_next = tl.load(
-        d_momentum_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
-        mask=is_feature[:, None] & is_hidden_1[None, :],
-        other=0.0,
-    )
-    d_orthogonal_2 = newton_schulz_gradient(
-        momentum_W1_next,
-        -(d_memory_W1_next_2 * value_4),
-        (
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-            (3.4445, -4.775, 2.0315),
-        ),
-        K <= D1,
-    )
-    d_momentum_W1_next_2 = d_momentum_W1_next * value_8 + d_orthogonal_2
-    combined_4 = tl.sum(tl.sum(d_momentum_W2_next_2 * momentum_W2, 0), 0) + tl.sum(
-        tl.sum(d_momentum_W1_next_2 * momentum_W1, 0),
-        0,
-    )
-    tl.store(d_gate_value_1_pointer + slot, combined_4)
     d_update_W2_next = tl.load(
         d_update_W2_next_blocks_pointer + slot * (D1 * V) + hidden_1[:, None] * V + value[None, :],
         mask=is_hidden_1[:, None] & is_value[None, :],
         other=0.0,
     )
-    value_10 = tl.where(border_2 > 0.0, 0.0, 1.0)
-    d_update_W2_total = d_update_W2_next * value_10 + d_momentum_W2_next_2
-    product_17 = tl.dot(value_6.to(DOT), d_update_W2_total.to(DOT), input_precision=PRECISION)
-    product_18 = tl.sum(errors_halo * product_17, 1)
+    value_9 = tl.where(border_2 > 0.0, 0.0, 1.0)
+    d_update_W2_total = d_update_W2_next * value_9 + d_momentum_W2_next_2
+    product_9 = tl.dot(value_8.to(DOT), d_update_W2_total.to(DOT), input_precision=PRECISION)
+    product_10 = tl.sum(errors_halo * product_9, 1)
     d_update_W1_next = tl.load(
         d_update_W1_next_blocks_pointer + slot * (K * D1) + feature[:, None] * D1 + hidden_1[None, :],
         mask=is_feature[:, None] & is_hidden_1[None, :],
         other=0.0,
     )
-    d_update_W1_total = d_update_W1_next * value_10 + d_momentum_W1_next_2
-    product_19 = tl.dot(
+    d_update_W1_total = d_update_W1_next * value_9 + d_momentum_W1_next_2
+    product_11 = tl.dot(errors_halo.to(DOT), tl.trans(memory_W2.to(DOT)), input_precision=PRECISION)
+    # the error that reaches the output of W1
+    errors_W1_halo = product_11 * tl.where(is_hidden_1[None, :], gelu_slope(product_7), 0.0)
+    product_12 = tl.dot(
         errors_W1_halo.to(DOT),
         tl.trans(d_update_W1_total.to(DOT)),
         input_precision=PRECISION,
     )
     tl.store(
         d_gate_value_3_pointer + slot * HALO + (halo_row + HALO),
-        product_18 + tl.sum(product_19 * features_halo, 1),
+        product_10 + tl.sum(product_12 * features_halo, 1),
         mask=halo_row < 0,
     )
-    combined_5 = tl.sum(tl.sum(-(d_memory_W2_next_2 * orthogonal_2), 0), 0) + tl.sum(
-        tl.sum(-(d_memory_W1_next_2 * orthogonal), 0),
+    combined_5 = tl.sum(tl.sum(-(d_memory_W2_next_2 * update_1), 0), 0) + tl.sum(
+        tl.sum(-(d_memory_W1_next_2 * update_0), 0),
         0,
     )
     tl.store(d_gate_value_4_pointer + slot, combined_5)

@@ -1,14 +1,14 @@
 """ATLAS++: as ATLAS, with a gated memory.
 
-    φ(x) = all monomials of x up to degree 2 (powers)   of queries and keys
+    φ(x) = powers of each entry of x up to degree 2   of queries and keys
     ℓ = ½ |pred − v|²
-    eᵢ = ∂ℓ/∂pred  at  pred = f(M*, φ(kᵢ))              M* = the memory at the last border of 64 tokens
-    Gₜ = Σ γᵢ ∇ₘ ℓᵢ                                     sum over i = max(1, t−15) … t; tokens before the
-                                                        border at the new M*
-    Sₜ = θₜ Sₜ₋₁ + Gₜ                                   momentum
-    Uₜ = NewtonSchulz₅(Sₜ)                              at every token
+    eᵢ = ∂ℓ/∂pred  at  pred = f(M*, φ(kᵢ))            M* = the memory at the last border of 64 tokens
+    Gₜ = Σ γᵢ ∇ₘ ℓᵢ                                   sum over i = max(1, t−15) … t; tokens before the border
+                                                      at the new M*
+    Sₜ = θₜ Sₜ₋₁ + Gₜ                                 momentum
+    Uₜ = NewtonSchulz₅(Sₜ)                            at every token
     Mₜ = αₜ Mₜ₋₁ + (1 − αₜ) M₀ − ηₜ Uₜ
-    yₜ = f(Mₜ, φ(qₜ))                                   read after the write
+    yₜ = f(Mₜ, φ(qₜ))                                 read after the write
 
     from atlasgen.generated.atlas_pp import AtlasPP, op
 
