@@ -277,7 +277,7 @@ def test_demo_runs_its_stages_in_order(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.chdir(tmp_path)  # no checkout: nothing is built there
     monkeypatch.setattr(train, "run", trained)
     monkeypatch.setattr("atlasgen.cli.verify.verify", lambda specs, **_: calls.append(("verify", *specs)))
-    monkeypatch.setattr("atlasgen.cli.tune.tune", lambda rule: calls.append(("tune", rule)))
+    monkeypatch.setattr("atlasgen.cli.tune.tune", lambda rule, **_: calls.append(("tune", rule)))
     result = run("demo", "swla", "--steps", "7", "--out", tmp_path / "out")
     assert result.exit_code == 0
     assert calls == [("verify", "swla"), ("tune", "swla"), ("train", "swla", 7, tmp_path / "out")]
