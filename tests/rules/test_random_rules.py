@@ -2,14 +2,17 @@
 
 The first rules of the list hold every pair of field values, the rest are drawn by hypothesis with a
 fixed seed. HYPOTHESIS_PROFILE=explore looks for new ones and shrinks what fails. Deep memories,
-polynomial features, maps of the update and held updates are drawn from a space of their own.
+polynomial features, maps of the update and held updates are drawn from a space of their own. Kernels come in
+several forms: the rules take them in turn.
 """
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -18,8 +21,11 @@ from hypothesis import HealthCheck, given, settings
 
 import atlasgen
 from atlasgen.errors import CompileError, SpecError
+from atlasgen.runtime.configuration import emitted_module, forms
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import rule_from_table
+from atlasgen.spec.rule import MemoryRule
+from tests.emit.test_structures import backend_of
 from tests.rules.compare import BACKENDS, Shape, check, check_random, compiled, make_case, refused
 from tests.rules.strategies import (
     LENGTHS,
@@ -41,16 +47,25 @@ CHUNKS = 6
 INTERPRETED = 40
 SECONDS = 30.0
 WIDE_COUNT, WIDE_CHUNKS = 200, 4
+LONGEST_INTERPRETED = 11  # tokens of an interpreted call of a wide rule
 
 _drawn = lru_cache(drawn_calls)
 
 
-def outcome(drawn: Drawn, backend: str, write: Callable[[Choice], dict[str, Any]] = table_of) -> str:
-    """Tries one drawn call, whose rule `write` writes: "refused", or what `check_random` says."""
+def outcome(
+    drawn: Drawn,
+    backend: str | Callable[[MemoryRule], str],
+    write: Callable[[Choice], dict[str, Any]] = table_of,
+) -> str:
+    """Tries one drawn call, whose rule `write` writes: "refused", or what `check_random` says.
+
+    backend: its name, or what names that of a rule.
+    """
     table = write(drawn.fields)
     try:
         rule = rule_from_table(table, source="drawn.toml")
-        compiled(rule, backend)
+        name = backend if isinstance(backend, str) else backend(rule)
+        compiled(rule, name)
     except (SpecError, CompileError) as error:
         assert refused(error), f"{table}: refused without a reason: {error}"
         return "refused"
@@ -58,14 +73,14 @@ def outcome(drawn: Drawn, backend: str, write: Callable[[Choice], dict[str, Any]
     case = make_case(rule, shape, seed=drawn.seed, start=drawn.start)
     splits = [(), drawn.splits] if drawn.splits else [()]
     try:
-        return check_random(case, backend, splits)
+        return check_random(case, name, splits)
     except Exception as error:
-        error.add_note(f"rule: {table}\ncall: {drawn}")
+        error.add_note(f"rule: {table}\ncall: {drawn}\nbackend: {name}")
         raise
 
 
 def _tried(
-    backend: str,
+    backend: str | Callable[[MemoryRule], str],
     drawn: list[Drawn],
     seconds: float,
     write: Callable[[Choice], dict[str, Any]] = table_of,
@@ -82,7 +97,8 @@ def _tried(
             counts[outcome(member, backend, write)] += 1
         except Exception as error:
             failed.append("\n".join([f"{type(error).__name__}: {error}", *getattr(error, "__notes__", [])]))
-    print(f"{backend}: {dict(counts)}, {len(failed)} failed")
+    name = backend if isinstance(backend, str) else "kernels"
+    print(f"{name}: {dict(counts)}, {len(failed)} failed")
     assert not failed, f"{len(failed)} of {len(drawn)} rules fail:\n" + "\n\n".join(failed)
     return counts
 
@@ -162,6 +178,76 @@ def test_random_rules_interpreted(chunk):
     drawn = _drawn(INTERPRETED, 17)[chunk::2]
     counts = _tried("triton", drawn, seconds=SECONDS)
     assert counts["agrees"] >= 1, counts
+
+
+def _forms_in_turn() -> Callable[[MemoryRule], str]:
+    """Names the backend of a rule's kernels in one of their forms: another one for each rule that asks."""
+    turns = itertools.count()
+
+    def backend(rule: MemoryRule) -> str:
+        structures = list(forms(rule).values())
+        return backend_of(structures[next(turns) % len(structures)])
+
+    return backend
+
+
+def _short(drawn: Drawn) -> Drawn:
+    """The call with few tokens and memories: interpreted kernels are slow."""
+    T = min(drawn.T, LONGEST_INTERPRETED)
+    splits = tuple(min(split, T) for split in drawn.splits[:1])
+    return replace(drawn, T=T, splits=splits, H=1 if drawn.B > 1 else drawn.H)
+
+
+@pytest.mark.parametrize("chunk", range(2))
+def test_random_wide_rules_interpreted(chunk):
+    drawn = [_short(member) for member in drawn_wide_calls(WIDE_COUNT)[chunk::2]]
+    counts = _tried(_forms_in_turn(), drawn, SECONDS, wide_table)
+    assert counts["agrees"] >= 1, counts
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("chunk", range(WIDE_CHUNKS))
+def test_random_wide_rules_interpreted_all(chunk):
+    drawn = [_short(member) for member in drawn_wide_calls(WIDE_COUNT)[chunk::WIDE_CHUNKS]]
+    counts = _tried(_forms_in_turn(), drawn, 3600.0, wide_table)
+    assert counts["not tried"] == 0, counts
+    assert counts["agrees"] >= 0.8 * (len(drawn) - counts["refused"]), counts
+
+
+def _emitted(drawn: list[Drawn], seconds: float) -> Counter[str]:
+    """Writes the kernels of rules in every form: by form how many, and how many rules were refused."""
+    counts: Counter[str] = Counter()
+    end = time.monotonic() + seconds
+    for member in drawn:
+        if time.monotonic() > end:
+            counts["not tried"] += 1
+            continue
+        try:
+            rule = rule_from_table(wide_table(member.fields))
+            for form, structure in forms(rule).items():
+                assert emitted_module(rule, structure).kernels
+                counts[form] += 1
+        except (SpecError, CompileError) as error:
+            assert refused(error), f"{member}: refused without a reason: {error}"
+            counts["refused"] += 1
+        except Exception as error:
+            error.add_note(f"call: {member}")
+            raise
+    print(dict(counts))
+    return counts
+
+
+def test_kernels_of_random_wide_rules_are_written():
+    counts = _emitted(drawn_wide_calls(WIDE_COUNT), SECONDS)
+    assert counts["split"] >= 1 and counts["tokens"] >= 1, counts
+    assert counts["refused"] <= 0.15 * (WIDE_COUNT - counts["not tried"]), counts
+
+
+@pytest.mark.slow
+def test_kernels_of_random_wide_rules_are_written_in_every_form():
+    counts = _emitted(drawn_wide_calls(WIDE_COUNT), 3600.0)
+    assert counts["not tried"] == 0 and counts["refused"] <= 0.15 * WIDE_COUNT, counts
+    assert min(counts[form] for form in ("split", "fused", "tokens", "token_grid")) >= 5, counts
 
 
 @pytest.mark.slow
