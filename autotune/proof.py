@@ -23,10 +23,8 @@ from dataclasses import asdict, dataclass
 from atlasgen.runtime.cache import DiskCache, cache_key
 from atlasgen.runtime.configuration import Configuration, source_key
 from atlasgen.spec.rule import MemoryRule
-from atlasgen.verify.cases import Case
+from atlasgen.verify.cases import proof_case
 
-# Two blocks and a tail, sizes that are no powers of two: every mask is needed.
-CASE = Case(1, 70, 1, 20, 36)
 DTYPE = "float32"
 TIME_LIMIT = 600.0
 
@@ -64,7 +62,7 @@ def _key(rule: MemoryRule, configuration: Configuration) -> str:
     """Warps and stages do not exist for the interpreter."""
     every = sorted(({**configuration.tiles.kernels, "": configuration.tiles.others}).items())
     tiles = {name: [own.block_v, own.tile_rows, own.block_hidden] for name, own in every}
-    return cache_key([1, source_key(rule, configuration.structure), str(CASE), DTYPE, tiles])
+    return cache_key([1, source_key(rule, configuration.structure), str(proof_case(rule)), DTYPE, tiles])
 
 
 def _run(rule: MemoryRule, configuration: Configuration) -> Proof:
@@ -75,17 +73,19 @@ def _run(rule: MemoryRule, configuration: Configuration) -> Proof:
     digest = hashlib.sha256(repr((configuration.to_table(), rule.hash)).encode()).hexdigest()[:16]
     name = f"tuned_{digest}_{id(configuration):x}"
     register_backend(name, lambda loaded: TritonProgram(loaded, configuration))
-    (result,) = verify_rule(rule, [name], [DTYPE], [CASE])
+    case = proof_case(rule)
+    (result,) = verify_rule(rule, [name], [DTYPE], [case])
     worst = result.worst
     ratio = worst.error / worst.bar if worst is not None else float("inf")
     problem = result.failure
     if problem is None and not result.passed and worst is not None:
         problem = f"{worst.name}: error {worst.error:.2e}, allowed {worst.bar:.0e}"
         problem += f" ({worst.problem})" if worst.problem else ""
-    return Proof(str(CASE), DTYPE, float(f"{ratio:.3g}"), problem)
+    return Proof(str(case), DTYPE, float(f"{ratio:.3g}"), problem)
 
 
 def _run_in_child(rule: MemoryRule, configuration: Configuration) -> Proof:
+    case = str(proof_case(rule))
     request = pickle.dumps((rule, configuration.to_table()))
     try:
         finished = subprocess.run(
@@ -96,10 +96,10 @@ def _run_in_child(rule: MemoryRule, configuration: Configuration) -> Proof:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Proof(str(CASE), DTYPE, float("inf"), f"no answer within {TIME_LIMIT:g} s")
+        return Proof(case, DTYPE, float("inf"), f"no answer within {TIME_LIMIT:g} s")
     if finished.returncode != 0:
         said = finished.stderr.decode("utf-8", "replace").strip().splitlines()
-        return Proof(str(CASE), DTYPE, float("inf"), said[-1] if said else "the check's process ended")
+        return Proof(case, DTYPE, float("inf"), said[-1] if said else "the check's process ended")
     return Proof(**json.loads(finished.stdout.splitlines()[-1]))
 
 

@@ -64,7 +64,7 @@ def quick_cases(rule: MemoryRule) -> list[Case]:
     of a few tokens, of which one ends a block.
     """
     rows = min(rows_of(rule), LONG_BLOCK)
-    if any(entry.at == "token" for entry in rule.optimizer.transform):
+    if _has_token_maps(rule):
         return _fitting(
             rule,
             [
@@ -101,6 +101,23 @@ def full_cases(rule: MemoryRule) -> list[Case]:
         Case(1, 100, 2, 16, 16, borders=(0, 1, 17, 17, 90)),
     ]
     return [*quick_cases(rule), *_fitting(rule, [*more, *grid])]
+
+
+def proof_case(rule: MemoryRule) -> Case:
+    """The call at which a tuned configuration is proven: a border, a tail, sizes that are no powers of two.
+
+    So every mask is needed. A rule with a matrix per token is called with few tokens, inside two blocks.
+    """
+    rows = min(max(rows_of(rule), 64), LONG_BLOCK)
+    if _has_token_maps(rule):
+        case = Case(1, 9, 1, 20, 36, resumed=rows - 4)
+    else:
+        case = Case(1, rows + 6, 1, 20, 36)
+    return _fitting(rule, [case])[0]
+
+
+def _has_token_maps(rule: MemoryRule) -> bool:
+    return any(entry.at == "token" for entry in rule.optimizer.transform)
 
 
 def _fitting(rule: MemoryRule, cases: list[Case]) -> list[Case]:

@@ -10,16 +10,21 @@ from rich.console import Console
 
 from atlasgen.autotune import cli
 from atlasgen.autotune.objective import Evaluation
-from atlasgen.autotune.proof import CASE, DTYPE, Proof, prove
+from atlasgen.autotune.proof import DTYPE, Proof, prove
 from atlasgen.emit.plan import Structure
 from atlasgen.errors import ArgumentError
 from atlasgen.runtime.configuration import DEFAULT, Configuration
 from atlasgen.runtime.launch import KernelTiles
 from atlasgen.runtime.results import read_file
 from atlasgen.spec import load_rule
+from atlasgen.spec.load import shipped_specs
+from atlasgen.spec.refusal import keeps_size
+from atlasgen.spec.sizes import check_sizes
+from atlasgen.verify.cases import LONG_BLOCK, proof_case, rows_of
 from tests.autotune.support import Formula, cost
 
 RULE = load_rule("simple_gla")
+CASE = proof_case(RULE)
 PASSED = Proof(str(CASE), DTYPE, 0.1)
 
 
@@ -92,6 +97,15 @@ def test_an_interrupt_stores_the_best_so_far(tmp_path: Path, monkeypatch: pytest
 def test_unknown_words_are_refused_by_name(arguments: dict, field: str) -> None:
     with pytest.raises(ArgumentError, match=field):
         cli.tune(RULE, **arguments)
+
+
+@pytest.mark.parametrize("name", shipped_specs())
+def test_the_check_calls_every_rule_at_sizes_that_it_takes(name: str) -> None:
+    rule = load_rule(name)
+    case = proof_case(rule)
+    features = case.key if keeps_size(rule) else None
+    check_sizes(rule, {"K": case.key, "V": case.value, "F": features or 7})
+    assert case.resumed + case.tokens > min(rows_of(rule), LONG_BLOCK)  # it crosses a border
 
 
 def test_the_check_runs_the_candidates_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
