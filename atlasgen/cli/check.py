@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from atlasgen.cli.console import FAILED, compile_panel, console, errors, spec_panel
 from atlasgen.errors import CompileError, SpecError
-from atlasgen.schedules.refusals import refusals
+from atlasgen.schedules.serve import refused
 from atlasgen.spec import load_rule
 
 
@@ -28,15 +28,15 @@ def check(
             errors().print(spec_panel(error))
             failed += 1
             continue
-        refused = refusals(rule)
-        if not refused:
+        entries = refused(rule)
+        if not entries:
             output.print(
                 f"[green]ok[/green]      {escape(spec)}: rule {rule.name} [dim]{rule.hash}[/dim], dual form"
             )
             continue
         failed += not valid_only
         output.print(f"[yellow]valid[/yellow]   {escape(spec)}: rule {rule.name}, not served yet:")
-        for field, value, reason, nearest in refused:
+        for field, value, reason, nearest in entries:
             output.print(compile_panel(CompileError(field, value, reason, nearest, rule=rule.name)))
     if failed:
         raise typer.Exit(FAILED)

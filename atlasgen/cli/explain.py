@@ -21,7 +21,7 @@ from atlasgen.cli.equations import error_text, update_equations
 from atlasgen.cli.facts import costs, extents, least_bytes, reasons, state_bytes
 from atlasgen.errors import CompileError
 from atlasgen.runtime.signature import signature_of
-from atlasgen.schedules.refusals import refusals
+from atlasgen.schedules.serve import refused
 from atlasgen.schedules.serve import Scheduled, schedule
 from atlasgen.spec import load_rule
 from atlasgen.spec.rule import MemoryRule
@@ -52,10 +52,10 @@ def explain(
     _equations(output, rule)
     _stability(output, rule, size["K"])
     _state(output, rule, size)
-    refused = refusals(rule)
-    if refused:
+    entries = refused(rule)
+    if entries:
         output.print("\n[bold]Schedule[/bold]: none serves this rule yet")
-        for field, value, reason, nearest in refused:
+        for field, value, reason, nearest in entries:
             output.print(compile_panel(CompileError(field, value, reason, nearest, rule=rule.name)))
     else:
         scheduled = schedule(rule)
@@ -66,7 +66,7 @@ def explain(
         _graphs(output, scheduled, svg_file, mermaid_file)
     output.print("\n[bold]Operator[/bold]")
     output.print(Text(str(signature_of(rule))), soft_wrap=True)
-    if refused:
+    if entries:
         raise typer.Exit(1)
 
 

@@ -49,6 +49,23 @@ def error_form(rule: MemoryRule, term: LossTerm) -> ErrorForm:
     return _with_inputs("element", expression, inputs, symbols, 2)
 
 
+def error_slope(rule: MemoryRule, term: LossTerm) -> tuple[sympy.Expr, tuple[str, ...]] | None:
+    """d error / d pred where it is one number per token, in inputs named with it; None where it is not.
+
+    A number that differs by value channel would make another linear system for each channel.
+    """
+    form = error_form(rule, term)
+    if form.kind == "target":
+        return sympy.Integer(0), ()
+    if form.kind != "element":
+        return None
+    slope = sympy.simplify(sympy.diff(form.expression, placeholder(0)))
+    if slope.free_symbols & {placeholder(0), placeholder(1)}:
+        return None
+    shifted = {placeholder(index + 2): placeholder(index) for index in range(len(form.inputs))}
+    return slope.xreplace(shifted), form.inputs
+
+
 def _with_inputs(
     kind: str,
     expression: sympy.Expr,

@@ -195,6 +195,16 @@ def polynomial(x: Node, coefficients: Iterable[Node], degrees: tuple[int, ...], 
     return Node("polynomial", (x, *coefficients), dims, degrees=degrees, basis=basis)
 
 
+def unit_inverse(matrix: Node, row: str, column: str) -> Node:
+    """(I + A)^-1 of a strictly lower triangular A [row, column], with solutions along `column`.
+
+    So E[s] = sum over r of N[r, s] R[r] solves E + A E = R.
+    """
+    if is_const(matrix, 0.0):
+        return mask(const(1.0), row, column, 0, 0)
+    return Node("unit_inverse", (matrix,), matrix.dims, row=row, column=column)
+
+
 def take(x: Node, entries: Node) -> Node:
     """Entries of each row of x by codes: [rows, K] -> [rows, F].
 

@@ -104,6 +104,14 @@ def logcosh(x: Tensor) -> Tensor:
     return magnitude + torch.log1p(torch.exp(-2.0 * magnitude)) - 0.6931471805599453
 
 
+def unit_inverse(lower: Tensor, by_row: bool) -> Tensor:
+    """(I + A)^-1 of strictly lower A, transposed if A is given as it is (by_row), else A is the transpose."""
+    identity = torch.eye(lower.shape[-1], dtype=lower.dtype, device=lower.device)
+    if by_row:
+        return torch.linalg.solve_triangular(lower.mT, identity, upper=True, unitriangular=True)
+    return torch.linalg.solve_triangular(lower.mT, identity, upper=False, unitriangular=True)
+
+
 def cumsum(x: Tensor, axis: int, reverse: bool, exclusive: bool) -> Tensor:
     """Running sum along an axis, from its end if reverse, without the entry itself if exclusive.
 

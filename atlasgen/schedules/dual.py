@@ -102,11 +102,7 @@ class DualForm:
         """The block program with only the carries that the rule uses."""
         points = self.points()
         previous = {w.name: self.leaf("previous", w) for w in self.graph.weights}
-        for source in self.sources:
-            at = previous if source == "h" and self.keeps else points
-            self.pairs[source] = self.inner.pairs(source, at)
-            x = self.inner.features(source)
-            self.features[x.node] = x
+        self._find_pairs(points, previous)
         for weight in self.graph.weights:
             if self.gates[weight.name].transform:
                 self.maps[weight.name] = TokenMap(self.rule, weight, self.rows[weight.name], self.labels)
@@ -128,6 +124,14 @@ class DualForm:
             equations=self.labels.equations,
             extents=self.graph.extents,
         )
+
+    def _find_pairs(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> None:
+        """The factors of every weight's gradient, by source, at M*."""
+        for source in self.sources:
+            at = previous if source == "h" and self.keeps else points
+            self.pairs[source] = self.inner.pairs(source, at)
+            x = self.inner.features(source)
+            self.features[x.node] = x
 
     def _carries(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> list[Carry]:
         """What passes from block to block; `build` drops what nothing reads."""
@@ -253,20 +257,25 @@ class DualForm:
 
     def _read_factors(self, weight: Weight, value: Node | None) -> Node:
         """diag(a) z W - diag(b) z S - ((z u^T) * P) E; a bias is read with z = u = 1."""
-        rows = self.rows[weight.name]
-        kept, lost, weights = rows.read(self.rule.read.at == "pre")
+        kept, lost, weights = self.rows[weight.name].read(self.rule.read.at == "pre")
+        terms = self._state_terms(weight, value, kept, lost)
+        for source in self.sources:
+            for pair in self.pairs[source][weight.name]:
+                attention = self._attention(weight, value, pair.rows, weights[source], source)
+                terms.append((-1, build.dot(attention, pair.error, source)))
+        return build.add(*terms)
+
+    def _state_terms(
+        self, weight: Weight, value: Node | None, kept: Node, lost: Node
+    ) -> list[tuple[int, Node]]:
+        """diag(a) z W - diag(b) z S, of the states at the block's start."""
 
         def through(state: Node) -> Node:
             return state if value is None else build.dot(value, state, weight.axes[0])
 
         origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
         terms = retained(kept, self.states[weight.name], origin, through)
-        terms.append((-1, build.mul(lost, through(self.speeds[weight.name]))))
-        for source in self.sources:
-            for pair in self.pairs[source][weight.name]:
-                attention = self._attention(weight, value, pair.rows, weights[source], source)
-                terms.append((-1, build.dot(attention, pair.error, source)))
-        return build.add(*terms)
+        return [*terms, (-1, build.mul(lost, through(self.speeds[weight.name])))]
 
     def _attention(
         self, weight: Weight, value: Node | None, rows: Node | None, weights: Node, source: str

@@ -107,14 +107,14 @@ class InnerGradient:
         )
 
     def _error(self, form: ErrorForm, target: str, source: str, pred: Node) -> Node:
-        segment = SEGMENTS[source]
+        segment = SEGMENTS.get(source, "block")
         v = build.leaf("v", (source, "V"), kind="token", segment=segment)
         if target == "v - k":
             k = build.leaf("k", (source, "K"), kind="token", segment=segment)
             v = build.sub(v, to_axis(k, "V"))
         if form.kind == "target":
             return build.neg(v)
-        inputs = [self._loss_input(name, source, segment) for name in form.inputs]
+        inputs = [self.loss_input(name, source, segment) for name in form.inputs]
         if form.kind == "element":
             return self._only_in_tokens(form.expression, source, pred, v, *inputs)
         difference = build.sub(pred, v)
@@ -134,7 +134,8 @@ class InnerGradient:
         guarded = sympy.Piecewise((expression, placeholder(len(args)) > 0), (0, True), evaluate=False)
         return build.map_(guarded, *args, flag)
 
-    def _loss_input(self, name: str, source: str, segment: str) -> Node:
+    def loss_input(self, name: str, source: str, segment: str) -> Node:
+        """A parameter of the loss: one number per head, or one per row."""
         declared = self.rule.input_named(name)
         if declared is not None and declared.shape == "head":
             return build.leaf(name, (), kind="head")

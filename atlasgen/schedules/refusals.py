@@ -1,10 +1,15 @@
-"""What the dual form does not serve: each field with the reason and the nearest value that is served."""
+"""What each schedule does not serve: each field with the reason and the nearest value that is served.
+
+dual: all rows of a block at the memory of its border. wy: rules that take each error at the memory of the
+token before, all rows of a block at once. recurrent: the same, token by token.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from atlasgen.derive.loss import error_slope
 from atlasgen.spec.rule import MemoryRule
 
 LINEAR_UPDATE = "the update must be linear in the gradient"
@@ -24,11 +29,16 @@ NO_SCALE = 'row_scale = "none"'
 Case = tuple[bool, str, object, str, str]  # whether it applies, then the refusal
 
 
-def refusals(rule: MemoryRule) -> list[Refusal]:
-    """All refusals of a rule, empty where the dual form serves it."""
-    cases = (_memory, _loss, _optimizer, _retention, _read, _window, _block)
+def refusals(rule: MemoryRule, schedule: str) -> list[Refusal]:
+    """All refusals of a rule by a schedule, empty where that serves it."""
+    cases = (_memory, _loss, _optimizer, _retention, _read, _window, _block, _OWN[schedule])
     found = [entry for case in cases for entry in case(rule)]
-    return [Refusal(field, value, why, nearest) for applies, field, value, why, nearest in found if applies]
+    served = _SERVED[schedule]
+    return [
+        Refusal(field, value, why, nearest)
+        for applies, field, value, why, nearest in found
+        if applies and (field, value) not in served and field not in served
+    ]
 
 
 def _memory(rule: MemoryRule) -> Iterator[Case]:
@@ -141,3 +151,49 @@ def _block(rule: MemoryRule) -> Iterator[Case]:
         yield entry.at == "block" and not written, "optimizer.transform.at", "block", reason, 'at = "token"'
         reason = "one update per block has one map"
         yield entry.at == "token" and written, "optimizer.transform.at", "token", reason, 'at = "block"'
+
+
+def is_exact(rule: MemoryRule) -> bool:
+    """True where each error is taken at the memory of the token before it."""
+    return rule.block.size == 1 and rule.depends_on_memory and not rule.held
+
+
+def _dual(rule: MemoryRule) -> Iterator[Case]:
+    reason = "each error is taken at the memory of the token before, not of a border"
+    yield is_exact(rule), "block.size", rule.block.size, reason, "block = 16"
+
+
+def _wy(rule: MemoryRule) -> Iterator[Case]:
+    reason = "errors of a whole block at once are for rules that take them token by token"
+    yield not is_exact(rule), "block.size", rule.block.size, reason, "block = 1"
+    memory = rule.memory
+    linear = memory.is_linear and memory.kind in ("matrix", "mlp")
+    reason = "the errors of a block are a linear system for a prediction linear in one weight"
+    yield not linear, "memory.kind", memory.kind, reason, 'memory = "matrix" without a norm'
+    for term in rule.loss if linear else ():
+        reason = "the errors of a block are a linear system where they are affine in pred, with one slope per token"
+        yield error_slope(rule, term) is None, "loss", term.kind, reason, 'loss = "l2"'
+    window = rule.window.length
+    reason = "each error of a window is taken at another memory for every reader"
+    yield window not in (1, "all"), "window.length", window, reason, "window = 1"
+    clipped = rule.optimizer.clip is not None
+    yield clipped, "optimizer.clip", "a norm", "a clipped error is not affine in pred", "no clip"
+    maps = bool(rule.optimizer.transform) or any(entry.transform for entry in rule.weights)
+    yield maps, "optimizer.transform", "a map", "a mapped update is not linear in the errors", "no transform"
+    before = rule.retention.order == "decay_first" and rule.retention.toward == "initial"
+    reason = "a memory that decays toward its start before the error is not a read of the dual form"
+    yield before, "retention.toward", "initial", reason, 'order = "error_first"'
+
+
+def _recurrent(rule: MemoryRule) -> Iterator[Case]:
+    reason = "one token at a time is for rules whose errors see the memory of the token before"
+    yield not is_exact(rule), "block.size", rule.block.size, reason, "block = 1"
+
+
+_OWN = {"dual": _dual, "wy": _wy, "recurrent": _recurrent}
+# Fields, or values of fields, that a schedule serves though the dual form does not.
+_SERVED: dict[str, frozenset[object]] = {
+    "dual": frozenset(),
+    "wy": frozenset({("retention.order", "decay_first")}),
+    "recurrent": frozenset(),
+}

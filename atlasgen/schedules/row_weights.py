@@ -140,6 +140,11 @@ class RowWeights:
         name, choice = self.gates.alpha
         return log_gate(name, choice, dim)
 
+    def decay_of_row(self, dim: str) -> Node:
+        """alpha of each row."""
+        log = self.log_alpha(dim)
+        return build.const(1.0) if build.is_const(log, 0.0) else build.map_(sympy.exp(x0), log)
+
     def momentum_weight(self, left: Node) -> Node:
         """left @ (lr * cumprod theta): the weight of the block's initial momentum."""
         weight = build.decay_from_start(self.log_theta("j"), "j")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -9,8 +10,9 @@ from atlasgen.errors import CompileError
 from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.schedules.dual import DualForm
+from atlasgen.schedules.wy import WYForm
 from atlasgen.schedules.held import HeldForm, is_held
-from atlasgen.schedules.refusals import refusals
+from atlasgen.schedules.refusals import Refusal, refusals
 from atlasgen.spec.rule import MemoryRule
 
 DEFAULT_CHUNK = 64
@@ -69,13 +71,37 @@ class Scheduled:
         return tuple(name for name in found if not name.startswith("log_") and name != "lr")
 
 
+# By preference: the first that serves a rule is its schedule.
+_FORMS: dict[str, Callable[[MemoryRule], DualForm]] = {
+    "dual": lambda rule: HeldForm(rule) if is_held(rule) else DualForm(rule),
+    "wy": WYForm,
+    "recurrent": DualForm,
+}
+SCHEDULES = tuple(_FORMS)
+
+
+def admitted(rule: MemoryRule) -> dict[str, list[Refusal]]:
+    """Every schedule with its refusals of the rule, in the order of preference; none: it serves the rule."""
+    return {name: refusals(rule, name) for name in SCHEDULES}
+
+
+def refused(rule: MemoryRule) -> list[Refusal]:
+    """Why no schedule serves the rule: the refusals of the one that is nearest; empty where one does."""
+    return min(admitted(rule).values(), key=len)
+
+
 @lru_cache(maxsize=512)
-def schedule(rule: MemoryRule) -> Scheduled:
-    """The rule's programs.
+def schedule(rule: MemoryRule, name: str | None = None) -> Scheduled:
+    """The rule's programs, by the schedule of that name or, None, by the first that serves it.
 
     Raises CompileError, naming the field and the nearest value that is served.
     """
-    for field, value, reason, nearest in refusals(rule):
+    found = admitted(rule)
+    if name is not None and name not in found:
+        known = ", ".join(found)
+        raise CompileError("schedule", name, "it is no schedule", f"one of {known}", rule=rule.name)
+    chosen = name or min(found, key=lambda entry: len(found[entry]))
+    for field, value, reason, nearest in found[chosen]:
         raise CompileError(field, value, reason, nearest, rule=rule.name)
-    forward = (HeldForm(rule) if is_held(rule) else DualForm(rule)).build()
-    return Scheduled(rule, "dual", forward, differentiate(forward))
+    forward = _FORMS[chosen](rule).build()
+    return Scheduled(rule, chosen, forward, differentiate(forward))

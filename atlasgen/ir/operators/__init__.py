@@ -17,6 +17,7 @@ from atlasgen.ir.operators.scan import (
     WhenStart,
 )
 from atlasgen.ir.operators.structure import CollectAge, ExpandAge, Mask
+from atlasgen.ir.operators.triangular import UnitInverse
 
 OPERATORS: dict[str, Operator] = {
     operator.name: operator
@@ -46,6 +47,7 @@ OPERATORS: dict[str, Operator] = {
         DecayWhole(),
         AtStart(),
         WhenStart(),
+        UnitInverse(),
     )
 }
 
