@@ -1,6 +1,7 @@
 """Settings of the test session that must be in place before triton or torch are imported."""
 
 import os
+import tempfile
 
 import pytest
 
@@ -9,6 +10,9 @@ DEVICE = os.environ.get("ATLASGEN_TEST_DEVICE", "cpu")
 # A kernel module decides at import whether its kernels are interpreted, so this comes first.
 if DEVICE != "cuda":
     os.environ["TRITON_INTERPRET"] = "1"
+# What the user has tuned is none of the tests' business.
+TUNED = tempfile.TemporaryDirectory(prefix="atlasgen-tests-")
+os.environ["ATLASGEN_TUNED_DIR"] = TUNED.name
 # Triton 3.9 warns once per process while this is unset; 1 is what it does by default.
 os.environ.setdefault("TRITON_DEFAULT_FP_FUSION", "1")
 # Several test processes on few cores: their threads would only wait for each other.

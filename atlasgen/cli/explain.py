@@ -21,8 +21,7 @@ from atlasgen.cli.equations import error_text, update_equations
 from atlasgen.cli.facts import costs, extents, least_bytes, reasons, state_bytes
 from atlasgen.errors import CompileError
 from atlasgen.runtime.signature import signature_of
-from atlasgen.schedules.serve import refused
-from atlasgen.schedules.serve import Scheduled, schedule
+from atlasgen.schedules.serve import Scheduled, refused, schedule
 from atlasgen.spec import load_rule
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.verify.stability import StepBound, step_bound

@@ -34,7 +34,8 @@ class Structure:
     into how many kernels the block-parallel backward is cut (1: one kernel; 2: queries | keys and values;
     3: queries | keys | values; 4: the halo's rows and what weighs rows and carries apart too). A gate's
     gradient goes where it shares most products. walk: an axis of the state, of monomials ("F") or of hidden
-    units, that is walked in tiles; the carries then stream through memory.
+    units, that is walked in tiles; the carries then stream through memory. schedule: of the program, None:
+    the first that serves the rule.
     """
 
     form: Literal["split", "fused", "tokens", "token_grid"] = "split"
@@ -42,19 +43,21 @@ class Structure:
     walk_rows: bool = False
     pieces: int = 1
     walk: str | None = None
+    schedule: str | None = None
 
     @property
     def label(self) -> str:
         """A short name, used in file names and result keys."""
         walk = f"_{self.walk}" if self.walk else ""
+        walk += f"_{self.schedule}" if self.schedule else ""
         if self.form != "split":
             return f"{self.form}{walk}"
         rows = "_rows" if self.walk_rows else ""
         return f"split_{self.gates}{rows}_{self.pieces}{walk}"
 
     def to_table(self) -> dict[str, Any]:
-        """The choices as plain content; no axis to walk is no entry."""
-        return {name: value for name, value in asdict(self).items() if name != "walk" or value is not None}
+        """The choices as plain content; what is None is no entry."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 @dataclass(frozen=True)

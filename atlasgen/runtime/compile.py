@@ -6,6 +6,8 @@ import importlib
 import os
 import warnings
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -33,6 +35,7 @@ def compile(
     rule: MemoryRule | str | os.PathLike[str],
     backend: str = "auto",
     checkpoint_every: int | None = None,
+    schedule: str | None = None,
 ) -> MemoryOperator:
     """The operator of a rule: a MemoryRule, the path of a spec file, or the name of a shipped spec.
 
@@ -44,6 +47,8 @@ def compile(
     block alone and compute n blocks at a time again: less memory, more time. None is the rule's
     default: every block with what it computed for a matrix memory, checkpoints for deep memories.
     The result does not depend on it. The other backends choose for themselves.
+    schedule: "dual", "wy" or "recurrent" forces one of those that serve the rule (`atlasgen explain`
+    lists them); all give the same result.
     Raises SpecError for a wrong spec, CompileError for a rule that no schedule of the backend
     serves, ArgumentError for an unknown backend.
     """
@@ -54,7 +59,12 @@ def compile(
             "checkpoint_every", "blocks between two checkpoints", value=checkpoint_every,
             allowed="a whole number from 1, or None",
         )  # fmt: skip
-    return MemoryOperator(loaded, backend, Programs(loaded, backend, checkpoint_every), checkpoint_every)
+    if schedule is not None and backend not in ("auto", *_MODULES):
+        raise ArgumentError(
+            "schedule", f"not a choice of backend {backend!r}", value=schedule, allowed="None there"
+        )
+    options = Options(checkpoint_every, schedule)
+    return MemoryOperator(loaded, backend, Programs(loaded, backend, options), options)
 
 
 def register_backend(name: str, factory: Factory) -> None:
@@ -79,21 +89,44 @@ def backends() -> tuple[str, ...]:
     return ("auto", *_MODULES, "reference", *_registered)
 
 
+@dataclass(frozen=True)
+class Options:
+    """Choices of a compiled rule that do not change its result; `arguments` of `compile` by name."""
+
+    checkpoint_every: int | None = None
+    schedule: str | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """What to call `compile` with for the same choices."""
+        return asdict(self)
+
+    def name(self, backend: str) -> str:
+        """The program's name: one per choice that the backend knows."""
+        name = backend if self.schedule is None else f"{backend}_{self.schedule}"
+        return name if self.spacing(backend) is None else f"{name}_every_{self.checkpoint_every}"
+
+    def spacing(self, backend: str) -> int | None:
+        """checkpoint_every, where the backend does not choose for itself."""
+        return self.checkpoint_every if backend == "torch" else None
+
+
 class Programs:
     """The programs of one operator by kind of device, all made when the rule is compiled."""
 
-    def __init__(self, rule: MemoryRule, backend: str, checkpoint_every: int | None = None) -> None:
+    def __init__(self, rule: MemoryRule, backend: str, options: Options | None = None) -> None:
+        options = options or Options()
         if backend not in backends():
             raise ArgumentError("backend", "unknown", value=backend, allowed=", ".join(backends()))
         self.needs_interpreter = backend == "triton"
         self.on_gpu: Program | None = None
         self.reference = ReferenceProgram(rule) if backend == "reference" else None
         if backend == "auto":
-            self.default = _program(rule, "torch", checkpoint_every)
+            self.default = _program(rule, "torch", options)
             if torch.cuda.is_available():
-                self.on_gpu = _triton_or_reason(rule)
+                self.on_gpu = _triton_or_reason(rule, options)
         elif backend != "reference":
-            self.default = _program(rule, backend, checkpoint_every)
+            self.default = _program(rule, backend, options)
 
     def for_tensor(self, tensor: Tensor) -> Program:
         """The program for tensors on that device.
@@ -117,22 +150,23 @@ def _interpreting() -> bool:
     return os.environ.get("TRITON_INTERPRET", "") == "1"
 
 
-def _program(rule: MemoryRule, backend: str, checkpoint_every: int | None = None) -> Program:
-    spaced = backend == "torch" and checkpoint_every is not None
-
+def _program(rule: MemoryRule, backend: str, options: Options) -> Program:
     def factory(rule: MemoryRule) -> Executable:
         if backend in _registered:
             return _registered[backend](rule)
         module = importlib.import_module(_MODULES[backend])
-        return module.make_executable(rule, checkpoint_every) if spaced else module.make_executable(rule)
+        spacing = options.spacing(backend)
+        if spacing is not None:
+            return module.make_executable(rule, options.schedule, spacing)
+        return module.make_executable(rule, options.schedule)
 
-    return program_for(rule, f"{backend}_every_{checkpoint_every}" if spaced else backend, factory)
+    return program_for(rule, options.name(backend), factory)
 
 
-def _triton_or_reason(rule: MemoryRule) -> Program | None:
+def _triton_or_reason(rule: MemoryRule, options: Options) -> Program | None:
     """The triton program, or None after a warning that says why there is none."""
     try:
-        return _program(rule, "triton")
+        return _program(rule, "triton", options)
     except (ImportError, CompileError) as error:
         reason = f"{rule.name}: {error}"
     if reason not in _warned:

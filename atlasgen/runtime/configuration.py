@@ -55,14 +55,23 @@ DEFAULT = Configuration(Structure("split", "all", True, 4))
 _NO_LIMIT = 1 << 30
 
 
-def default_configuration(rule: MemoryRule, target: str | None = None) -> Configuration:
+def default_configuration(
+    rule: MemoryRule, target: str | None = None, name: str | None = None
+) -> Configuration:
     """What serves a rule without any result: a state with an axis of its own is walked along it.
 
     Where a map takes whole matrices of that axis, the kernels hold it whole.
 
-    target: a name of targets.toml, None for a CPU.
+    target: a name of targets.toml, None for a CPU. name: a schedule, None: the first that serves the rule.
     """
-    program = schedule(rule).forward
+    if name is not None:
+        found = _default_configuration(rule, target, name)
+        return replace(found, structure=replace(found.structure, schedule=name))
+    return _default_configuration(rule, target, None)
+
+
+def _default_configuration(rule: MemoryRule, target: str | None, name: str | None) -> Configuration:
+    program = schedule(rule, name).forward
     if has_token_matrices(program):
         iterated = any(node.op == "newton_schulz" for node in program.nodes())
         form = "token_grid" if iterated else "tokens"
@@ -93,7 +102,7 @@ def structure_of_form(form: str) -> Structure:
 @lru_cache(maxsize=256)
 def emitted_module(rule: MemoryRule, structure: Structure) -> EmittedModule:
     """The kernels of a rule under one structure. Raises CompileError for a rule that is not served."""
-    return emit_module(schedule(rule), structure)
+    return emit_module(schedule(rule, structure.schedule), structure)
 
 
 @lru_cache(maxsize=256)
@@ -103,12 +112,23 @@ def source_key(rule: MemoryRule, structure: Structure) -> str:
     return hashlib.sha256(code.encode()).hexdigest()[:16]
 
 
-def choose(rule: MemoryRule, device: torch.device, dtype: torch.dtype, key: int, value: int) -> Configuration:
+def choose(
+    rule: MemoryRule,
+    device: torch.device,
+    dtype: torch.dtype,
+    key: int,
+    value: int,
+    schedule: str | None = None,
+) -> Configuration:
     """The configuration of a call: never fails, never measures.
+
+    schedule: one that was asked for; results are of the rule's own.
 
     device: where the tensors are. dtype: of q, k, v. key, value: the sizes K and V.
     """
     target, shared = _target_of(device.type, device.index)
+    if schedule is not None:
+        return default_configuration(rule, target, schedule)
     name = str(dtype).removeprefix("torch.")
     return _chosen(rule, target, shared, name, padded(key), padded(value))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -37,12 +38,10 @@ class MemoryOperator:
     `signature` lists the arguments, `rule` is the rule, `backend` the word asked for.
     """
 
-    def __init__(
-        self, rule: MemoryRule, backend: str, programs: Any, checkpoint_every: int | None = None
-    ) -> None:
+    def __init__(self, rule: MemoryRule, backend: str, programs: Any, options: Any) -> None:
         self.rule = rule
         self.backend = backend
-        self.checkpoint_every = checkpoint_every
+        self.options = options
         self.signature: Signature = signature_of(rule)
         self._programs = programs
         self._state_shapes = state_shapes(rule)
@@ -62,7 +61,7 @@ class MemoryOperator:
     def __reduce__(self) -> Any:
         from atlasgen.runtime.compile import compile
 
-        return compile, (self.rule, self.backend, self.checkpoint_every)
+        return partial(compile, **self.options.arguments), (self.rule, self.backend)
 
     def __call__(
         self,

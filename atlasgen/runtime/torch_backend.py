@@ -85,9 +85,11 @@ class TorchProgram:
     much for a deep memory or for one that is a matrix per token.
     """
 
-    def __init__(self, rule: MemoryRule, checkpoint_every: int | None = None) -> None:
+    def __init__(
+        self, rule: MemoryRule, checkpoint_every: int | None = None, name: str | None = None
+    ) -> None:
         self.rule = rule
-        self.scheduled = schedule(rule)
+        self.scheduled = schedule(rule, name)
         if self.scheduled.chunk > LARGEST_BLOCK:
             raise CompileError(
                 "block.size",
@@ -96,7 +98,7 @@ class TorchProgram:
                 f"block = {LARGEST_BLOCK}",
                 rule=rule.name,
             )
-        self.programs = _programs(rule)
+        self.programs = _programs(rule, self.scheduled.schedule)
         self.program = self.programs.forward
         self.chunk = self.scheduled.chunk
         self.source_rows = source_rows(self.program, self.chunk)
@@ -118,6 +120,9 @@ class TorchProgram:
         self.inputs = self.scheduled.inputs
         self.windowed = self.scheduled.windowed
         self.outputs = self.scheduled.outputs
+
+    def _function(self, name: str) -> Callable[..., dict[str, Tensor]]:
+        return _function(self.rule, self.scheduled.schedule, name)
 
     # -- the Executable protocol ---------------------------------------------------------------------
     def forward(
@@ -144,7 +149,7 @@ class TorchProgram:
                 for name in names:
                     del result[f"{name}_blocks"]
 
-        function = _function(self.rule, "forward" if save and spacing is None else "reads")
+        function = self._function("forward" if save and spacing is None else "reads")
         result = call.in_spans(function, arrays, call.initial(), names, ("y",), before, after)
         rows, outputs = call.rows, {}
         y = result["y"].movedim(1, 3).flatten(1, 2) if rows.count else call.empty_rows()
@@ -201,7 +206,7 @@ class TorchProgram:
             for name in unused:
                 result.pop(name, None)
 
-        function, parts = _function(self.rule, "backward"), self._block_parts
+        function, parts = self._function("backward"), self._block_parts
         result = call.in_spans(function, arrays, incoming, names, parts, again, after, reverse=True)
         return call.collect(backward, result)
 
@@ -211,7 +216,7 @@ class TorchProgram:
         """A function that gives the forward values of a span of blocks from the state at its start."""
         names = {leaf_name(leaf) for leaf in self.leaves}
         arrays = {name: array for name, array in arrays.items() if name in names}
-        again = _function(self.rule, "again")
+        again = self._function("again")
         starts: dict[int, Mapping[str, Tensor]] = {}  # states by the block that they are before
 
         def values(span: Span, carried: Mapping[str, Tensor]) -> Mapping[str, Any]:
@@ -240,7 +245,7 @@ class TorchProgram:
             blocks = {c.name: saved[f"{c.name}_blocks"] for c in self.program.carries}
             states = {name: some[:, :, checkpoint].to(call.dtype) for name, some in blocks.items()}
             starts[checkpoint * call.spacing] = states
-        advance, first = _function(self.rule, "advance"), max(starts)
+        advance, first = self._function("advance"), max(starts)
         spans = [span for span in call.spans if first <= span[0] <= wanted[0]]
         states, low, last = starts[first], 0, len(spans) - 1
         for index, span in enumerate(spans[:-1]):
@@ -363,25 +368,29 @@ def _checkpoints(program: BlockProgram) -> int | None:
 
 
 @lru_cache(maxsize=256)
-def _programs(rule: MemoryRule) -> TorchPrograms:
-    return programs_for(schedule(rule))
+def _programs(rule: MemoryRule, name: str) -> TorchPrograms:
+    return programs_for(schedule(rule, name))
 
 
 @lru_cache(maxsize=1024)
-def _function(rule: MemoryRule, name: str) -> Callable[..., dict[str, Tensor]]:
+def _function(rule: MemoryRule, schedule: str, name: str) -> Callable[..., dict[str, Tensor]]:
     """An emitted function, compiled under a file name that tracebacks show."""
     namespace: dict[str, Any] = {"torch": torch}
-    source = _programs(rule).text(name)
+    source = _programs(rule, schedule).text(name)
     exec(compile(source, f"<atlasgen torch program {rule.name}, {name}>", "exec"), namespace)
     return namespace["backward" if name == "backward" else "forward"]
 
 
-def make_executable(rule: MemoryRule, checkpoint_every: int | None = None) -> TorchProgram:
-    """The torch executable of a rule; checkpoint_every: as in `TorchProgram`.
+def make_executable(
+    rule: MemoryRule, schedule: str | None = None, checkpoint_every: int | None = None
+) -> TorchProgram:
+    """The torch executable of a rule by a schedule (None: the first that serves it).
+
+    checkpoint_every: as in `TorchProgram`.
 
     Raises CompileError where no schedule serves the rule.
     """
-    return TorchProgram(rule, checkpoint_every)
+    return TorchProgram(rule, checkpoint_every, schedule)
 
 
 __all__ = ["TorchProgram", "make_executable", "program_source"]

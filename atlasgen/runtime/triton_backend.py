@@ -35,13 +35,17 @@ PRECISION = {torch.float32: "ieee", torch.bfloat16: "ieee", torch.float16: "tf32
 class TritonProgram:
     """Executable of one rule by emitted kernels.
 
-    configuration: what to run; None looks it up for each kind of call (device, dtype, K, V).
+    configuration: what to run; None looks it up for each kind of call (device, dtype, K, V). name: the
+    schedule of the programs where there is no configuration, None: the first that serves the rule.
     """
 
-    def __init__(self, rule: MemoryRule, configuration: Configuration | None = None) -> None:
+    def __init__(
+        self, rule: MemoryRule, configuration: Configuration | None = None, name: str | None = None
+    ) -> None:
         interpreter.install_shim()
         self.rule = rule
-        self.scheduled = with_monomials(schedule(rule))
+        self.schedule = name if configuration is None else configuration.structure.schedule
+        self.scheduled = with_monomials(schedule(rule, self.schedule))
         self.program = self.scheduled.forward
         self.configuration = configuration
         self.windowed = self.scheduled.windowed
@@ -55,7 +59,7 @@ class TritonProgram:
         """The kernels for a call with values like `v` and keys of size `key`."""
         chosen = self.configuration
         if chosen is None:
-            chosen = choose(self.rule, v.device, v.dtype, key, v.shape[-1])
+            chosen = choose(self.rule, v.device, v.dtype, key, v.shape[-1], self.schedule)
         if chosen not in self._launchers:
             emitted = emitted_module(self.rule, chosen.structure)
             name = f"{self.rule.name}_{chosen.structure.label}"
@@ -380,9 +384,9 @@ class Call:
         return totals
 
 
-def make_executable(rule: MemoryRule) -> TritonProgram:
-    """The Triton executable of a rule.
+def make_executable(rule: MemoryRule, name: str | None = None) -> TritonProgram:
+    """The Triton executable of a rule by a schedule (None: the first that serves it).
 
     Raises CompileError where no schedule serves the rule, or no kernel computes a value of it.
     """
-    return TritonProgram(rule)
+    return TritonProgram(rule, None, name)

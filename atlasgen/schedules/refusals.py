@@ -171,7 +171,7 @@ def _wy(rule: MemoryRule) -> Iterator[Case]:
     reason = "the errors of a block are a linear system for a prediction linear in one weight"
     yield not linear, "memory.kind", memory.kind, reason, 'memory = "matrix" without a norm'
     for term in rule.loss if linear else ():
-        reason = "the errors of a block are a linear system where they are affine in pred, with one slope per token"
+        reason = "the errors of a block are a linear system only if affine in pred, one slope per token"
         yield error_slope(rule, term) is None, "loss", term.kind, reason, 'loss = "l2"'
     window = rule.window.length
     reason = "each error of a window is taken at another memory for every reader"

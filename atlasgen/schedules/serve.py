@@ -10,9 +10,9 @@ from atlasgen.errors import CompileError
 from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.schedules.dual import DualForm
-from atlasgen.schedules.wy import WYForm
 from atlasgen.schedules.held import HeldForm, is_held
 from atlasgen.schedules.refusals import Refusal, refusals
+from atlasgen.schedules.wy import WYForm
 from atlasgen.spec.rule import MemoryRule
 
 DEFAULT_CHUNK = 64

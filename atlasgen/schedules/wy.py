@@ -1,8 +1,8 @@
-"""Exact rules whose errors are affine in the memory: all tokens of a block at once, by one triangular inverse.
+"""Exact rules with errors affine in the memory: all tokens of a block at once, by a triangular inverse.
 
-With block size 1 the error of token t is taken at the memory after token t - 1 (decayed first, where the rule
-says so). That memory is a read of the dual form by the key k_t: what the block's start gives it, less what the
-errors of the rows before have written,
+With block size 1 the error of token t is taken at the memory after token t - 1 (decayed first, where the
+rule says so). That memory is a read of the dual form by the key k_t: what the block's start gives it, less
+what the errors of the rows before have written,
 
     pred_t = diag(a) x W - diag(b) x S - sum over s < t of (x_t . u_s) P[t, s] E_s
 
@@ -76,7 +76,9 @@ class WYForm(DualForm):
             decay = own.decay_of_row(READER)
             kept, lost = build.mul(decay, kept), build.mul(decay, lost)
             weights = {source: build.mul(decay, entry) for source, entry in weights.items()}
-        coupling.append(self._attention(weight, rows, x.node if weight.is_matrix else None, weights[SOURCE], SOURCE))
+        coupling.append(
+            self._attention(weight, rows, x.node if weight.is_matrix else None, weights[SOURCE], SOURCE)
+        )
         return build.add(*self._state_terms(weight, rows, kept, lost))
 
     def _slope(self) -> Node:

@@ -1,8 +1,8 @@
 """The inverse of a unit lower triangular matrix between the rows of a block.
 
-It is what errors become that see the errors of the rows before them: E = R - A E, with A strictly lower, is
-E = (I + A)^-1 R. The inverse is made by substitution, never as a power series: with repeated keys the powers of
-A grow far beyond their sum.
+It is what errors become that see the errors of the rows before them: E = R - A E, with A strictly lower,
+is E = (I + A)^-1 R. The inverse is made by substitution, never as a power series: with repeated keys the
+powers of A grow far beyond their sum.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from atlasgen.ir import build
 from atlasgen.ir.node import Node
 from atlasgen.ir.operators.base import Operator, TileContext
 
-
 SPARE = "j"  # an axis of rows that neither reads nor writes
 
 
 class UnitInverse(Operator):
-    """N = (I + A)^-1 of a strictly lower A [row, column]; N's axis `column` counts solutions, `row` givens."""
+    """N = (I + A)^-1 of a strictly lower A [row, column]; solutions along `column`, givens along `row`."""
 
     name = "unit_inverse"
 
