@@ -88,6 +88,41 @@ def split_log(log):
 
 
 @triton.jit
+def diagonal_inverse(blocks, size: tl.constexpr):
+    """(I + A)^-1 of the strictly lower blocks [count, size, size], one row after the other."""
+    row = tl.arange(0, size)[None, :, None]
+    column = tl.arange(0, size)[None, None, :]
+    inverse = tl.where(row == column, 1.0, 0.0) + tl.zeros_like(blocks)
+    for step in range(1, size):
+        weights = tl.sum(tl.where(row == step, blocks, 0.0), 1)
+        found = tl.sum(tl.expand_dims(weights, 2) * inverse, 1)
+        inverse = tl.where(row == step, inverse - tl.expand_dims(found, 1), inverse)
+    return inverse
+
+
+@triton.jit
+def unit_inverse(lower):
+    """(I + A)^-1 of a strictly lower A: by substitution in blocks of 16 rows, then by pairs of blocks."""
+    rows: tl.constexpr = lower.shape[0]
+    count: tl.constexpr = rows // 16
+    row = tl.arange(0, rows)[:, None]
+    column = tl.arange(0, rows)[None, :]
+    own = tl.reshape(tl.where(row // 16 == column // 16, lower, 0.0), [count, 16, count, 16])
+    found = diagonal_inverse(tl.sum(own, 2), 16)
+    block = tl.arange(0, count)
+    same = block[:, None, None, None] == block[None, None, :, None]
+    inverse = tl.reshape(tl.where(same, tl.expand_dims(found, 2), 0.0), [rows, rows])
+    for level in tl.static_range(0, 8):
+        if (16 << level) < rows:
+            # (I + D + L)^-1 = D' - D' L D', D' = (I + D)^-1, where L joins pairs of blocks: (D' L)^2 = 0.
+            size = 16 << level
+            joins = (row // (2 * size) == column // (2 * size)) & (row // size != column // size)
+            between = square_product(inverse, tl.where(joins, lower, 0.0))
+            inverse -= square_product(between, inverse)
+    return inverse
+
+
+@triton.jit
 def unit_norm(matrix):
     # The largest entry is divided out before squares are made: they neither vanish nor overflow.
     largest = tl.max(tl.max(tl.abs(matrix), 1), 0)
