@@ -25,6 +25,7 @@ from atlasgen.ir import build
 from atlasgen.ir.node import Node
 from atlasgen.schedules.dual import DualForm
 from atlasgen.schedules.inner_gradient import Outer
+from atlasgen.schedules.row_weights import RowWeights
 
 READER, SOURCE = "r", "s"
 
@@ -70,16 +71,21 @@ class WYForm(DualForm):
 
     def _before(self, weight: Weight, rows: Node | None, x: Featured, coupling: list[Node]) -> Node:
         """What rows read from a weight at the block's start, decayed; `coupling` gets (x u^T) * P."""
-        own = self.rows[weight.name]
-        kept, lost, weights = own.read(pre=True)
-        if self.rule.retention.order == "decay_first":
-            decay = own.decay_of_row(READER)
-            kept, lost = build.mul(decay, kept), build.mul(decay, lost)
-            weights = {source: build.mul(decay, entry) for source, entry in weights.items()}
-        coupling.append(
-            self._attention(weight, rows, x.node if weight.is_matrix else None, weights[SOURCE], SOURCE)
-        )
+        kept, lost, weights = self._weights_before(self.rows[weight.name])
+        keys = x.node if weight.is_matrix else None
+        coupling.append(self._attention(weight, rows, keys, weights, SOURCE))
         return build.add(*self._state_terms(weight, rows, kept, lost))
+
+    def _weights_before(self, rows: RowWeights) -> tuple[Node, Node, Node]:
+        """a, b and P of what each key is predicted from, P strictly lower."""
+        decays = self.rule.retention.order == "decay_first"
+        if decays and not self.momentum:
+            # The memory before a token, decayed, is the memory after it but for its own write.
+            kept, lost, weights = rows.read(pre=False)
+            return kept, lost, build.mask(weights[SOURCE], READER, SOURCE, 1, None)
+        kept, lost, weights = rows.read(pre=True)
+        decay = rows.decay_of_row(READER) if decays else build.const(1.0)
+        return build.mul(decay, kept), build.mul(decay, lost), build.mul(decay, weights[SOURCE])
 
     def _slope(self) -> Node:
         """d error / d pred of the whole loss, a number or one per row."""
