@@ -44,6 +44,9 @@ class UnitInverse(Operator):
     def flops(self, node: Node, extent: dict[str, int]) -> int:
         return extent[node["row"]] ** 3 // 3
 
+    def keeps_zero(self, node: Node, dim: str) -> bool:
+        return False  # rows without a token solve E = R
+
 
 def _of_solutions(node: Node, gradient: Node) -> Node:
     """N^T (dE R^T) N^T = (N^T dE) (N R)^T: products with the narrow factors, which the program has anyway."""
