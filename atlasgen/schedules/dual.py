@@ -58,7 +58,7 @@ class DualForm:
         self.rows = {
             name: RowWeights(rule, gates, self.sources, self.labels) for name, gates in self.gates.items()
         }
-        self.features: dict[Node, Featured] = {}  # rows with cheap products, by their explicit node
+        self.features = self.inner.featured  # rows with cheap products, by their explicit node
         self.pairs: dict[str, Pairs] = {}  # by source
         self.states = {w.name: self.leaf("memory", w) for w in self.graph.weights}
         self.speeds = {w.name: self.leaf("momentum", w) for w in self.graph.weights}
@@ -130,8 +130,6 @@ class DualForm:
         for source in self.sources:
             at = previous if source == "h" and self.keeps else points
             self.pairs[source] = self.inner.pairs(source, at)
-            x = self.inner.features(source)
-            self.features[x.node] = x
 
     def _carries(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> list[Carry]:
         """What passes from block to block; `build` drops what nothing reads."""
