@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import sympy
 
 from atlasgen.derive.loss import ErrorForm, error_form
@@ -22,7 +24,7 @@ def update_equations(rule: MemoryRule) -> list[Line]:
     return [
         *_features(rule),
         *_losses(rule),
-        ("eᵢ = ∂ℓ/∂pred  at  pred = " + _prediction(rule), _point(rule)),
+        *_errors(rule),
         *_gradient(rule),
         *_momentum(rule),
         *_retention(rule),
@@ -45,8 +47,7 @@ def _factor(text: str) -> str:
     return f"{text} " if text else ""
 
 
-def _feature(rule: MemoryRule, argument: str) -> str:
-    side = argument[0]
+def _feature(rule: MemoryRule, argument: str, side: str) -> str:
     plain = rule.features.kind == "identity" or side not in rule.features.on
     return argument if plain else f"φ({argument})"
 
@@ -71,33 +72,84 @@ def _features(rule: MemoryRule) -> list[Line]:
     return [(f"φ(x) = {text}", sides)]
 
 
+Group = tuple[LossTerm, ...]
+
+
+def term_groups(rule: MemoryRule) -> list[Group]:
+    """The loss's terms by what they predict from and write along; each group has one error."""
+    found: dict[tuple[str, str, str | None], Group] = {}
+    for term in rule.loss:
+        step = term.lr if _step_side(rule, term) else None
+        side = (term.key, term.write or term.key, step)
+        found[side] = (*found.get(side, ()), term)
+    return list(found.values())
+
+
+def _step_side(rule: MemoryRule, term: LossTerm) -> str | None:
+    """Whose channels a term's own step scales, "key" or "value"; None for a step per token or head."""
+    entry = rule.input_named(term.lr) if term.lr is not None else None
+    return entry.shape if entry is not None and entry.shape in ("key", "value") else None
+
+
+def _number(groups: list[Group], index: int) -> str:
+    return subscript(index + 1) if len(groups) > 1 else ""
+
+
 def _losses(rule: MemoryRule) -> list[Line]:
-    text = " + ".join(loss_text(term) for term in rule.loss)
-    rows = any(term.per == "row" for term in rule.loss)
-    return [(f"ℓ = {text}", "of whole rows of v" if rows else "")]
+    groups, lines = term_groups(rule), list[Line]()
+    for index, group in enumerate(groups):
+        scaled = [replace(term, lr=None) if _step_side(rule, term) else term for term in group]
+        rows = any(term.per == "row" for term in group)
+        text = " + ".join(loss_text(term) for term in scaled)
+        lines.append((f"ℓ{_number(groups, index)} = {text}", "of whole rows of v" if rows else ""))
+    return lines
 
 
 def loss_text(term: LossTerm) -> str:
     """One term of the inner loss."""
     row = term.per == "row"
-    distance = "|pred − v|₂" if row else "(pred − v)"
+    target = {"v - k": "(v − k)"}.get(term.target, term.target)
+    difference = "pred" if target == "0" else f"pred − {target}"
+    distance = f"|{difference}|₂" if row else f"({difference})"
     if term.kind == "dot":
-        text = "−⟨pred, v⟩"
+        text = f"−⟨pred, {target}⟩"
     elif term.kind == "l2":
-        text = "½ |pred − v|²"
+        text = f"½ |{difference}|²"
     elif term.kind == "lp":
         smooth = f"({distance}² + {term.eps:g})^{term.p / 2:g}" if term.eps else f"|{distance}|^{term.p:g}"
         text = f"{'' if row else 'Σ '}{smooth} / {term.p:g}"
     elif term.kind == "huber":
         text = f"huber{'' if row else 'Σ'}({distance}, δ = {term.delta})"
     else:
-        text = f"{'' if row else 'Σ '}{term.expression}" + (", norm = |pred − v|₂" if row else "")
+        where = "" if target in ("v", "0") or row else f", v = {target}"
+        text = f"{'' if row else 'Σ '}{term.expression}" + (f", norm = |{difference}|₂" if row else where)
     return f"{term.lr} · ({text})" if term.lr else text
 
 
-def _prediction(rule: MemoryRule) -> str:
-    key = _feature(rule, "kᵢ")
+def _errors(rule: MemoryRule) -> list[Line]:
+    """The error of each group of terms, and where it is taken."""
+    groups = term_groups(rule)
+    lines = []
+    for index, group in enumerate(groups):
+        number, remark = _number(groups, index), "" if index else _point(rule)
+        text = f"e{number}ᵢ = ∂ℓ{number}/∂pred  at  pred = {_prediction(rule, group[0].key)}"
+        lines.append((text, remark))
+    return lines
+
+
+def _prediction(rule: MemoryRule, name: str) -> str:
+    key = _feature(rule, f"{name}ᵢ", "k")
     return f"M*ᵀ {key}" if rule.memory.kind == "matrix" else f"f(M*, {key})"
+
+
+def _written_rows(rule: MemoryRule, group: Group, number: str) -> str:
+    """What a matrix memory's gradient has of one group: the rows written along, and the error."""
+    term = group[0]
+    rows, error = _feature(rule, f"{term.write or term.key}ᵢ", "k"), f"e{number}ᵢ"
+    side = _step_side(rule, term)
+    if side == "key":
+        rows = f"({term.lr}ᵢ ⊙ {rows})"
+    return f"{rows} ({term.lr}ᵢ ⊙ {error})ᵀ" if side == "value" else f"{rows} {error}ᵀ"
 
 
 def _point(rule: MemoryRule) -> str:
@@ -113,7 +165,12 @@ def _point(rule: MemoryRule) -> str:
 def _gradient(rule: MemoryRule) -> list[Line]:
     window, rate = rule.window, ""
     matrix = rule.memory.kind == "matrix"
-    one = f"{_feature(rule, 'kᵢ')} eᵢᵀ" if matrix else "∇ₘ ℓᵢ"
+    groups = term_groups(rule)
+    parts = [
+        _written_rows(rule, group, _number(groups, index)) if matrix else f"∇ₘ ℓ{_number(groups, index)}ᵢ"
+        for index, group in enumerate(groups)
+    ]
+    one = " + ".join(parts)
     if rule.window.length == 1 and window.gate.kind == "none":
         return [(f"Gₜ = {rate}{one.replace('ᵢ', 'ₜ')}", "")]
     gate = gate_text(window.gate, "γ", "ᵢ")
@@ -121,7 +178,7 @@ def _gradient(rule: MemoryRule) -> list[Line]:
         first = "1"
     else:
         first = f"max(1, t−{int(window.length) - 1})" if window.length > 1 else "t"
-    total = f"Σ {_factor(gate)}{one}"
+    total = f"Σ {_factor(gate)}{one if len(parts) == 1 else f'({one})'}"
     remark = [f"sum over i = {first} … t"]
     if window.normalise == "mean":
         total += f" / Σ {gate or '1'}"
@@ -185,7 +242,7 @@ def _retention(rule: MemoryRule) -> list[Line]:
 def _read(rule: MemoryRule) -> list[Line]:
     read = rule.read
     memory = {"post": "Mₜ", "pre": "Mₜ₋₁", "block": "M*"}[read.at]
-    query = _feature(rule, "qₜ")
+    query = _feature(rule, "qₜ", "q")
     link = "" if rule.memory.link.kind == "none" else rule.memory.link.kind
     shown = f"{link}({memory})" if link else memory
     text = f"{shown}ᵀ {query}" if rule.memory.kind == "matrix" else f"f({shown}, {query})"

@@ -66,6 +66,12 @@ def error_slope(rule: MemoryRule, term: LossTerm) -> tuple[sympy.Expr, tuple[str
     return slope.xreplace(shifted), form.inputs
 
 
+def coupled_terms(rule: MemoryRule) -> list[LossTerm]:
+    """The terms whose errors see the memory: all but those of slope zero in pred."""
+    slopes = {term: error_slope(rule, term) for term in rule.loss}
+    return [term for term, slope in slopes.items() if slope is None or slope[0] != 0]
+
+
 def _with_inputs(
     kind: str,
     expression: sympy.Expr,

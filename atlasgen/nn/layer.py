@@ -31,10 +31,11 @@ class MemoryLayer(nn.Module):
     """A memory that reads the sequence x [B, T, hidden_size] and answers at every token.
 
     q, k, v are projections of x through a causal depthwise convolution and an activation, q and k
-    normalised per head; gates come from low-rank projections of x (parameters, where the rule has
-    them per head or position); a memory that does not start at zero, and constants that the rule learns,
-    are parameters too; the memory's output goes through RMSNorm, times SiLU of a projection
-    of x, and an output projection.
+    normalised per head, and so are inputs of the rule that stand for keys or values of one loss term;
+    gates come from low-rank projections of x (parameters, where the rule has them per head or
+    position); a memory that does not start at zero, and constants that the rule learns, are parameters
+    too; the memory's output goes through RMSNorm, times SiLU of a projection of x, and an output
+    projection.
 
     rule: a MemoryRule, the path of a spec file or the name of a shipped spec. num_heads: memories,
     each with its values; num_key_heads may be fewer, num_query_heads (default num_key_heads) more or
@@ -87,7 +88,10 @@ class MemoryLayer(nn.Module):
             )  # fmt: skip
 
         keys, values = self.num_key_heads * self.key_size, num_heads * self.value_size
-        self._widths = (self.num_query_heads * self.key_size, keys, values)
+        self._rows = own_rows(self.rule)
+        row_sizes = {"key": self.key_size, "value": self.value_size}
+        more = (num_heads * row_sizes[kind] for kind in self._rows.values())
+        self._widths = (self.num_query_heads * self.key_size, keys, values, *more)
         read = max(self.num_query_heads, num_heads) * self.value_size
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
         self.projection = nn.Linear(hidden_size, sum(self._widths), bias=False, **factory)
@@ -128,10 +132,10 @@ class MemoryLayer(nn.Module):
             )  # fmt: skip
 
     def _make_gates(self, device: Device, dtype: torch.dtype | None) -> nn.ModuleDict:
-        """A module for each gate and input of the operator; notes under which key."""
+        """A module for each gate and scalar input of the operator; notes under which key."""
         gates = nn.ModuleDict()
         for argument in self.operator.signature.tensors:
-            if argument.role == "constant":
+            if argument.role == "constant" or argument.name in self._rows:
                 continue
             # ModuleDict refuses the names of its own methods, which a rule's input may have.
             name = f"{argument.name}_" if hasattr(nn.ModuleDict, argument.name) else argument.name
@@ -252,7 +256,7 @@ class MemoryLayer(nn.Module):
         rows, conv = self.convolution(rows, None if state is None else state.conv, packing)
         if self.activation == "silu":
             rows = functional.silu(rows)
-        q, k, v = rows.split(self._widths, dim=-1)
+        q, k, v, *more = rows.split(self._widths, dim=-1)
         q = self._normalised(q.unflatten(-1, (self.num_query_heads, self.key_size)))
         k = self._normalised(k.unflatten(-1, (self.num_key_heads, self.key_size)))
         v = v.unflatten(-1, (self.num_heads, self.value_size))
@@ -267,6 +271,7 @@ class MemoryLayer(nn.Module):
             output_final_state=output_state,
             cu_seqlens=cu_seqlens,
             **{name: self.gates[key](x) for name, key in self._gates.items()},
+            **{name: self._input_rows(name, tensor) for name, tensor in zip(self._rows, more)},
             **constants,
         )
         y = self.output_norm(y).flatten(-2)
@@ -274,6 +279,11 @@ class MemoryLayer(nn.Module):
             y = y * functional.silu(self.output_gate(x))
         after = None if memory is None else LayerState(conv, memory)
         return self.output(y), after
+
+    def _input_rows(self, name: str, rows: Tensor) -> Tensor:
+        """An input that stands for keys or values, [B, T, H, K] or [B, T, H, V]."""
+        rows = rows.unflatten(-1, (self.num_heads, -1))
+        return self._normalised(rows) if self._rows[name] == "key" else rows
 
     def _normalised(self, x: Tensor) -> Tensor:
         if self.qk_norm == "l2":
@@ -285,6 +295,20 @@ class MemoryLayer(nn.Module):
             f"rule={self.rule.name}, hidden_size={self.hidden_size}, num_heads={self.num_heads}, "
             f"key_size={self.key_size}, value_size={self.value_size}"
         )
+
+
+def own_rows(rule: MemoryRule) -> dict[str, Literal["key", "value"]]:
+    """The inputs that a layer makes as it makes k and v, with which of the two they stand for.
+
+    An input with a range, or with an entry in [layer.gates], is made as a gate.
+    """
+    gated = {entry.name for entry in rule.layer.gates}
+    found: dict[str, Literal["key", "value"]] = {}
+    for entry in rule.inputs:
+        kind = rule.stands_for(entry.name)
+        if kind is not None and entry.range == "any" and entry.name not in gated:
+            found[entry.name] = kind
+    return found
 
 
 def _choice(name: str, value: str, allowed: tuple[str, ...]) -> str:

@@ -58,7 +58,7 @@ class DualForm:
         self.rows = {
             name: RowWeights(rule, gates, self.sources, self.labels) for name, gates in self.gates.items()
         }
-        self.features: dict[Node, Featured] = {}  # rows with cheap products, by their explicit node
+        self.features = self.inner.featured  # rows with cheap products, by their explicit node
         self.pairs: dict[str, Pairs] = {}  # by source
         self.states = {w.name: self.leaf("memory", w) for w in self.graph.weights}
         self.speeds = {w.name: self.leaf("momentum", w) for w in self.graph.weights}
@@ -132,8 +132,6 @@ class DualForm:
         for source in self.sources:
             at = previous if source == "h" and self.keeps else points
             self.pairs[source] = self.inner.pairs(source, at)
-            x = self.inner.features(source)
-            self.features[x.node] = x
 
     def _map_tokens(self) -> None:
         """U_t of every token, of the weights whose momentum is mapped before it is written."""

@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from atlasgen.derive.loss import error_slope
-from atlasgen.spec.rule import MemoryRule
+from atlasgen.derive.features import feature_axis
+from atlasgen.derive.loss import coupled_terms, error_slope
+from atlasgen.spec.rule import LossTerm, MemoryRule
 
 LINEAR_UPDATE = "the update must be linear in the gradient"
 
@@ -55,14 +56,22 @@ def _memory(rule: MemoryRule) -> Iterator[Case]:
 
 
 def _loss(rule: MemoryRule) -> Iterator[Case]:
+    memory = rule.memory
+    alone = memory.kind == "matrix" and not memory.bias and memory.is_linear
     for term in rule.loss:
-        plain = term.key == "k" and term.target in ("v", "v - k") and term.write in (None, "k")
-        value = f"{term.kind} with key {term.key}, target {term.target}, write {term.write}"
-        reason = "every term predicts v from k and writes at k"
-        yield not plain or term.lr is not None, "loss", value, reason, f'loss = "{term.kind}"'
+        aside = term.write not in (None, term.key)
+        reason = "a write key takes the place of the input of a memory that is one matrix"
+        yield aside and not alone, "loss.write", term.write, reason, "no write"
+        rate = _rate_shape(rule, term)
+        by_channel = rate in ("key", "value")
+        reason = "a step per channel acts on the rows or columns of a memory that is one matrix"
+        yield by_channel and not alone, "loss.lr", term.lr, reason, f'{term.lr} = "token"'
+        reason = "a step per channel of the key needs features of the key's size, F = K"
+        wider = rate == "key" and feature_axis(rule.features) != "K"
+        yield wider, "loss.lr", term.lr, reason, f'{term.lr} = "token"'
     for entry in rule.inputs:
-        wrong = entry.shape not in ("token", "head")
-        reason = "a loss parameter is one number per token or per head"
+        wrong = entry.shape in ("head_key", "pair")
+        reason = "a loss term takes keys, values, and numbers per token or head"
         yield wrong, f"inputs.{entry.name}", entry.shape, reason, f'{entry.name} = "token"'
 
 
@@ -174,6 +183,7 @@ def _wy(rule: MemoryRule) -> Iterator[Case]:
     for term in rule.loss if linear else ():
         reason = "the errors of a block are a linear system only if affine in pred, one slope per token"
         yield error_slope(rule, term) is None, "loss", term.kind, reason, 'loss = "l2"'
+    yield from _system(rule) if linear else ()
     window = rule.window.length
     reason = "each error of a window is taken at another memory for every reader"
     yield window not in (1, "all"), "window.length", window, reason, "window = 1"
@@ -184,6 +194,27 @@ def _wy(rule: MemoryRule) -> Iterator[Case]:
     before = rule.retention.order == "decay_first" and rule.retention.toward == "initial"
     reason = "a memory that decays toward its start before the error is not a read of the dual form"
     yield before, "retention.toward", "initial", reason, 'order = "error_first"'
+
+
+def _system(rule: MemoryRule) -> Iterator[Case]:
+    """What keeps the terms whose errors see earlier writes from being one linear system."""
+    coupled = [term for term in coupled_terms(rule) if error_slope(rule, term) is not None]
+    rates = {term: _rate_shape(rule, term) for term in coupled}
+    sides = {
+        (term.key, term.write or term.key, term.lr if rates[term] == "key" else None) for term in coupled
+    }
+    kinds = ", ".join(f"{term.kind} at {term.key}" for term in coupled)
+    reason = "errors that see two memories, or are written along two keys, are not one linear system"
+    yield len(sides) > 1, "loss", kinds, reason, "one term that depends on pred, others dot"
+    for term, rate in rates.items():
+        reason = "a step per value channel makes another linear system of every channel"
+        yield rate == "value", "loss.lr", term.lr, reason, f'{term.lr} = "token"'
+
+
+def _rate_shape(rule: MemoryRule, term: LossTerm) -> str | None:
+    """The shape of a term's own step."""
+    rate = rule.input_named(term.lr) if term.lr is not None else None
+    return None if rate is None else rate.shape
 
 
 def _recurrent(rule: MemoryRule) -> Iterator[Case]:

@@ -6,26 +6,30 @@ what the errors of the rows before have written,
 
     pred_t = diag(a) x W - diag(b) x S - sum over s < t of (x_t . u_s) P[t, s] E_s
 
-and an error affine in pred, E = slope pred + offset, makes that a linear system over the rows of a block:
+(x the features of the key that predicts, u those of the key that is written at, times a step per channel
+where the term has one), and an error affine in pred, E = slope pred + offset, makes that a linear system over
+the rows of a block:
 
     (I + A) E = error at what the block's start gives,  A[t, s] = slope_t (x_t . u_s) P[t, s] for s < t
 
-(the UT or WY form of the delta rule; with momentum, b and P hold it as in every read). With E known the block
-is the dual form's, for any number of rows: reads, next memory and derivatives are its own.
+(the UT or WY form of the delta rule; with momentum, b and P hold it as in every read). Terms of the loss
+whose errors E' no prediction enters (a dot term beside an l2 term) are known before: what the block's start
+gives is less what they have written, ((x u'^T) * P) E'. With E known the block is the dual form's, for any
+number of rows: reads, next memory and derivatives are its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from atlasgen.derive.features import Featured, apply_features
-from atlasgen.derive.loss import error_slope
+from atlasgen.derive.loss import coupled_terms, error_slope
 from atlasgen.derive.memory import Weight
 from atlasgen.ir import build
 from atlasgen.ir.node import Node
 from atlasgen.schedules.dual import DualForm
-from atlasgen.schedules.inner_gradient import Outer
+from atlasgen.schedules.inner_gradient import Outer, merged
 from atlasgen.schedules.row_weights import RowWeights
+from atlasgen.spec.rule import LossTerm
 
 READER, SOURCE = "r", "s"
 
@@ -45,36 +49,66 @@ class WYForm(DualForm):
 
     def _find_pairs(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> None:
         """The errors of all rows, and with them the factors of every weight's gradient."""
-        x = self.inner.features(SOURCE)
-        k = build.leaf("k", (READER, "K"), kind="token", segment="block")
-        reader = apply_features(self.rule.features, k, "k")
-        self.features |= {x.node: x, reader.node: reader}
+        key, written, solved, known = self._system()
+        x = self.inner.features(READER, key)
         coupling: list[Node] = []
 
         def before_block(weight: Weight, bias: Weight | None, rows: Node) -> Node:
-            parts = [self._before(weight, rows, x, coupling)]
+            parts = [self._before(weight, rows, written, known, coupling)]
             if bias is not None:
-                parts.append(self._before(bias, None, x, coupling))
+                parts.append(self._before(bias, None, written, known, coupling))
             return build.add(*parts)
 
-        given = self.inner.finished(self.graph.output(reader.node, before_block), reader.node, k)
+        raw = self.inner.row(key, READER, "K")
+        given = self.inner.finished(self.graph.output(x.node, before_block), x.node, raw)
         self.give(given, "predictions_given", "what the block's start predicts for each key")
-        residual = self.inner.errors(READER, given)
-        system = build.mul(self._slope(), build.add(*coupling))
+        residual = self.inner.errors(READER, given, solved)
+        self.give(residual, "residual", "R: the error at what the block's start gives")
+        system = build.mul(self._slope(solved), build.add(*coupling))
         self.give(system, "coupling", "A: how the errors of earlier rows enter an error")
         inverse = build.unit_inverse(system, READER, SOURCE)
         self.give(inverse, "inverse", "(I + A)^-1")
         error = self.give(build.dot(inverse, residual, READER), "errors", "E = (I + A)^-1 R")
+        pairs = [Outer(written, error), *known]
         self.pairs[SOURCE] = {
-            weight.name: [Outer(x.node if weight.is_matrix else None, error)] for weight in self.graph.weights
+            weight.name: merged(pair if weight.is_matrix else Outer(None, pair.error) for pair in pairs)
+            for weight in self.graph.weights
         }
 
-    def _before(self, weight: Weight, rows: Node | None, x: Featured, coupling: list[Node]) -> Node:
-        """What rows read from a weight at the block's start, decayed; `coupling` gets (x u^T) * P."""
+    def _system(self) -> tuple[str, Node, list[LossTerm], list[Outer]]:
+        """The key that predicts, the rows that its error is written along, all terms that are written along
+        those, and the factors of the others, whose errors no prediction enters."""
+        rows: dict[Node, list[LossTerm]] = {}
+        for term in self.rule.loss:
+            rows.setdefault(self.inner.written_rows(term, SOURCE), []).append(term)
+        first = coupled_terms(self.rule)[0]
+        written = self.inner.written_rows(first, SOURCE)
+        known = []
+        for other, terms in rows.items():
+            if other is not written:
+                error = self.inner.errors(SOURCE, build.const(0.0), terms)
+                self.give(error, "errors_known", "E': errors that no prediction enters")
+                known.append(Outer(other, error))
+        return first.key, written, rows[written], known
+
+    def _before(
+        self, weight: Weight, rows: Node | None, written: Node, known: list[Outer], coupling: list[Node]
+    ) -> Node:
+        """What rows read from a weight before their own token, but for the errors that are solved for.
+
+        Of the block's start, decayed, less what the known errors of earlier rows have written. `coupling`
+        gets (x u^T) * P of the others.
+        """
         kept, lost, weights = self._weights_before(self.rows[weight.name])
-        keys = x.node if weight.is_matrix else None
-        coupling.append(self._attention(weight, rows, keys, weights, SOURCE))
-        return build.add(*self._state_terms(weight, rows, kept, lost))
+
+        def attention(along: Node | None) -> Node:
+            along = along if weight.is_matrix else None
+            return self._attention(weight, rows, along, weights, SOURCE)
+
+        coupling.append(attention(written))
+        terms = self._state_terms(weight, rows, kept, lost)
+        terms += [(-1, build.dot(attention(pair.rows), pair.error, SOURCE)) for pair in known]
+        return build.add(*terms)
 
     def _weights_before(self, rows: RowWeights) -> tuple[Node, Node, Node]:
         """a, b and P of what each key is predicted from, P strictly lower."""
@@ -87,13 +121,14 @@ class WYForm(DualForm):
         decay = rows.decay_of_row(READER) if decays else build.const(1.0)
         return build.mul(decay, kept), build.mul(decay, lost), build.mul(decay, weights[SOURCE])
 
-    def _slope(self) -> Node:
-        """d error / d pred of the whole loss, a number or one per row."""
+    def _slope(self, terms: list[LossTerm]) -> Node:
+        """d error / d pred of some terms together, a number or one per row."""
         parts = []
-        for term in self.rule.loss:
+        for term in terms:
             found = error_slope(self.rule, term)
             assert found is not None  # refused before
             expression, inputs = found
-            leaves = [self.inner.loss_input(name, READER, "block") for name in inputs]
-            parts.append(build.map_(expression, *leaves) if leaves else build.const(float(expression)))
+            leaves = [self.inner.loss_input(name, READER) for name in inputs]
+            slope = build.map_(expression, *leaves) if leaves else build.const(float(expression))
+            parts.append(self.inner.stepped(slope, term, READER))
         return build.add(*parts)

@@ -387,3 +387,12 @@ class MemoryRule:
     def input_named(self, name: str) -> Input | None:
         """The declared extra input of that name, or None."""
         return next((entry for entry in self.inputs if entry.name == name), None)
+
+    def stands_for(self, name: str) -> Literal["key", "value"] | None:
+        """What rows an input takes the place of: keys that a term predicts from or writes at, or values
+        that it aims at; None for gates, steps and parameters."""
+        if self.input_named(name) is None:
+            return None
+        if any(name in (term.key, term.write) for term in self.loss):
+            return "key"
+        return "value" if any(name == term.target for term in self.loss) else None

@@ -155,6 +155,26 @@ class Drawing:
         starts = self.rule.memory.initial != "zero" and not has_transforms(self.rule)
         return values + 3 * self.normal(*shape[2:]) if starts else values
 
+    def keys(self, k: Tensor, heads: int) -> Tensor:
+        """Keys [B, T, heads, K] of a term of its own: as long as k [B, T, Hk, K], and near them.
+
+        A key that is written at while another predicts brings their error down only where the two meet.
+        """
+        k = k.repeat_interleave(heads // k.shape[2], 2)
+        length = k.norm(dim=-1, keepdim=True)
+        moved = k + length * self.normal(*k.shape) / k.shape[-1] ** 0.5
+        return moved * length / moved.norm(dim=-1, keepdim=True).clamp(min=1e-6)
+
+    def rows(self, name: str, k: Tensor, *shape: int) -> Tensor | None:
+        """An input that stands for keys or values, None where it stands for neither or has a range."""
+        declared = self.rule.input_named(name)
+        if declared is None or declared.range != "any":
+            return None
+        kind = self.rule.stands_for(name)
+        if kind is None:
+            return None
+        return self.keys(k, shape[2]) if kind == "key" else self.values(*shape)
+
     def weights(self, *rows: int, sizes: Mapping[str, int]) -> dict[str, Tensor]:
         """A memory by weight: matrices [*rows, in, out] of N(0, 1/in), biases a tenth of N(0, 1)."""
         return {name: self.weight(*rows, *shape, bias=len(shape) == 1) for name, shape in
@@ -203,7 +223,10 @@ class _Maker(Drawing):
         symbols = self._symbols()
         for entry in signature_of(rule).tensors:
             shape = resolve(entry.shape, symbols)
-            if entry.role == "constant":
+            rows = self.rows(entry.name, k, *shape)
+            if rows is not None:
+                found[entry.name] = rows
+            elif entry.role == "constant":
                 found[entry.name] = self.constant(entry.name, *shape)
             else:
                 found[entry.name] = self.between(*self._range(entry, step, given), *shape)

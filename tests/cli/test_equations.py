@@ -95,3 +95,21 @@ def test_every_rule_of_the_grammar_has_equations(name: str) -> None:
     assert any(line.startswith("Mₜ = ") for line in lines)
     assert lines[-1].startswith("yₜ = ")
     assert error_text(rule).startswith("e = ") or "e = " in error_text(rule)
+
+
+def test_terms_of_their_own() -> None:
+    """Each group of terms that share key and rows has a loss, an error and a product of its own."""
+    assert formulas(rule_from_table(GRAMMAR["rwkv7"]))[:5] == [
+        "ℓ₁ = ½ |pred|²",
+        "ℓ₂ = −⟨pred, v⟩",
+        "e₁ᵢ = ∂ℓ₁/∂pred  at  pred = M*ᵀ kkᵢ",
+        "e₂ᵢ = ∂ℓ₂/∂pred  at  pred = M*ᵀ kᵢ",
+        "Gₜ = (aₜ ⊙ kkₜ) e₁ₜᵀ + kₜ e₂ₜᵀ",
+    ]
+    assert formulas(rule_from_table(GRAMMAR["gated_deltanet_2"]))[:3] == [
+        "ℓ = ½ |pred − wv|²",
+        "eᵢ = ∂ℓ/∂pred  at  pred = M*ᵀ bkᵢ",
+        "Gₜ = kₜ eₜᵀ",
+    ]
+    table = {"loss": [{"kind": "dot", "lr": "b"}], "inputs": {"b": "value"}, "window": {"gate": "token"}}
+    assert "Gₜ = Σ γᵢ kᵢ (bᵢ ⊙ eᵢ)ᵀ" in formulas(rule_from_table(table))

@@ -196,8 +196,9 @@ def _arguments(rule: MemoryRule, shape: Shape, numbers: Numbers) -> dict[str, Te
     arguments = {"q": q, "k": k, "v": numbers.values(shape.B, shape.T, shape.H, shape.V)}
     for entry in signature_of(rule).tensors:
         size = resolve(entry.shape, symbols)
-        if entry.role == "constant":
-            arguments[entry.name] = numbers.constant(entry.name, *size)
+        rows = numbers.rows(entry.name, k, *size)
+        if rows is not None or entry.role == "constant":
+            arguments[entry.name] = numbers.constant(entry.name, *size) if rows is None else rows
             continue
         u = numbers.uniform(*size)
         if entry.name.startswith("lr") or (entry.name == "row_scale" and not lr_given):

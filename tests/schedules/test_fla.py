@@ -1,0 +1,144 @@
+"""Exact rules agree with the naive references of flash-linear-attention: reads, memory and gradients.
+
+The package is optional (the extra `fla`): its references are plain torch. Those compute in float32, so the bar
+of float32 holds for the difference of the two. The decays per channel of RWKV-7 (DPLR) and Gated DeltaNet-2 are
+taken as one per token.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+import atlasgen
+from atlasgen.spec import rule_from_table
+from atlasgen.verify.measure import BARS
+from tests.rules.compare import error
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("fla") is None,
+    reason="flash-linear-attention is not installed: pip install flash-linear-attention (extra `fla`)",
+)
+B, T, H, K, V = 2, 70, 2, 16, 12  # two blocks of rows
+FIRST = {"kind": "token", "order": "decay_first"}
+Tensors = dict[str, Tensor]
+Result = tuple[Tensor, Tensor]
+
+
+def naive(module: str, name: str) -> Callable[..., Any]:
+    """A reference function of the package."""
+    return getattr(importlib.import_module(f"fla.ops.{module}.naive"), name)
+
+
+def heads_first(*tensors: Tensor) -> list[Tensor]:
+    """[B, T, H, ..] -> [B, H, T, ..]."""
+    return [tensor.transpose(1, 2) for tensor in tensors]
+
+
+def delta_rule(x: Tensors) -> Result:
+    y, state = naive("delta_rule", "delta_rule_recurrence")(*heads_first(x["q"], x["k"], x["v"], x["lr"]))
+    return y.transpose(1, 2), state
+
+
+def gated_delta_rule(x: Tensors) -> Result:
+    call = naive("gated_delta_rule", "naive_recurrent_gated_delta_rule")
+    return call(x["q"], x["k"], x["v"], x["lr"], x["log_alpha"], output_final_state=True)
+
+
+def comba(x: Tensors) -> Result:
+    call = naive("comba", "naive_recurrent_comba")
+    return call(x["q"], x["k"], x["v"], x["p"], x["lr"], x["log_alpha"], output_final_state=True)
+
+
+def rwkv7(x: Tensors) -> Result:
+    decay = x["log_alpha"][..., None].expand_as(x["k"])
+    erase = -x["a"] * x["kk"]
+    rows = heads_first(x["q"], x["k"], x["v"], x["kk"], erase, decay)
+    y, state = naive("generalized_delta_rule.dplr", "dplr_recurrence")(*rows)
+    return y.transpose(1, 2), state
+
+
+def gated_deltanet_2(x: Tensors) -> Result:
+    """The rule's key is the product of a gate and k, its target that of a gate and v."""
+    decay, gate = x["log_alpha"][..., None].expand_as(x["k"]), x["bk"] / x["k"]
+    call = naive("gdn2", "naive_recurrent_gdn2")
+    target = x["wv"]
+    return call(x["q"], x["k"], target, decay, gate, torch.ones_like(target), output_final_state=True)
+
+
+RULES: dict[str, tuple[dict[str, Any], Callable[[Tensors], Result]]] = {
+    "deltanet": ({"loss": "l2", "optimizer": {"lr": "token"}}, delta_rule),
+    "gated_deltanet": (
+        {"loss": "l2", "optimizer": {"lr": "token"}, "retention": FIRST}, gated_delta_rule,
+    ),
+    "comba": (
+        {
+            "loss": {"kind": "l2", "key": "p", "write": "k"}, "optimizer": {"lr": "token"},
+            "retention": FIRST, "inputs": {"p": "key"},
+        },
+        comba,
+    ),
+    "rwkv7": (
+        {
+            "loss": [{"kind": "l2", "key": "kk", "target": "0", "lr": "a"}, "dot"],
+            "retention": "token", "inputs": {"kk": "key", "a": "key"},
+        },
+        rwkv7,
+    ),
+    "gated_deltanet_2": (
+        {
+            "loss": {"kind": "l2", "key": "bk", "write": "k", "target": "wv"},
+            "retention": FIRST, "inputs": {"bk": "key", "wv": "value"},
+        },
+        gated_deltanet_2,
+    ),
+}  # fmt: skip
+
+
+def _arguments() -> Tensors:
+    """Every tensor that some rule reads: unit keys, steps and gates in (0, 1)."""
+    generator = torch.Generator().manual_seed(0)
+
+    def normal(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator)
+
+    def keys() -> Tensor:
+        return torch.nn.functional.normalize(normal(B, T, H, K), dim=-1)
+
+    k, v = keys(), normal(B, T, H, V)
+    return {
+        "q": keys(), "k": k, "v": v, "p": keys(), "kk": keys(), "a": normal(B, T, H, K).sigmoid(),
+        "lr": normal(B, T, H).sigmoid(), "log_alpha": -0.1 * normal(B, T, H).sigmoid(),
+        "bk": k * normal(B, T, H, K).sigmoid(), "wv": v * normal(B, T, H, V).sigmoid(),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_agrees(name):
+    table, reference = RULES[name]
+    operator = atlasgen.compile(
+        rule_from_table({"rule": name, "read": {"scale": "K**-0.5"}, **table}), "torch"
+    )
+    read = {"q", "k", "v", *(entry.name for entry in operator.signature.tensors)}
+    found, expected = ({key: x.clone().requires_grad_() for key, x in _arguments().items()} for _ in range(2))
+    y, state = operator(**{key: found[key] for key in read}, output_final_state=True)
+    assert state is not None
+    wanted, memory = reference(expected)
+    generator = torch.Generator().manual_seed(1)
+    d_y, d_state = (torch.randn(x.shape, generator=generator) for x in (wanted, memory))
+    ((y * d_y).sum() + (state.memory["M"] * d_state).sum()).backward()
+    ((wanted * d_y).sum() + (memory * d_state).sum()).backward()
+    values, gradients = BARS[torch.float32]
+    assert error(y.detach(), wanted.detach())[0] < values
+    assert error(state.memory["M"].detach(), memory.detach())[0] < values
+    for key in sorted(read & set(expected)):
+        if expected[key].grad is None:
+            continue
+        assert found[key].grad is not None, key
+        assert error(found[key].grad, expected[key].grad)[0] < gradients, key
