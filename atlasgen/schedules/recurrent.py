@@ -161,7 +161,7 @@ class RecurrentForm(DualForm):
     def _advanced(
         self, weight: Weight, state: Node, speed: Node, gradient: Node, plain: bool = False
     ) -> Moved:
-        """W' and S' from W, S and G; plain: the update is neither mapped nor projected."""
+        """W' and S' from W, S and G; plain: neither pulled, mapped nor projected."""
         factors = self.factors[weight.name]
         at_update = self.rule.optimizer.lr_at == "update"
         if not at_update:
@@ -177,7 +177,8 @@ class RecurrentForm(DualForm):
         rate = factors.lr if at_update else build.const(1.0)
         if self.momentum or transforms:  # without them the gradient is zero in a row without a token
             rate = build.mul(only_row(live("j")), rate)
-        written = build.sub(self._kept(weight, state), build.mul(rate, update))
+        kept = build.mul(factors.alpha, state) if plain else self._kept(weight, state)
+        written = build.sub(kept, build.mul(rate, update))
         return Moved(written if plain else self._projected(weight, written, state), moved)
 
     def _kept(self, weight: Weight, state: Node) -> Node:
