@@ -80,6 +80,16 @@ def _iterated(roots: list[Node], op: str, name: str) -> dict[Node, str]:
     return {node: f"{name}_{index}_blocks" for index, node in enumerate(found)}
 
 
+def _of_channels(program: BlockProgram) -> dict[Node, str]:
+    """What decays by channel make of a block's rows alone, by buffer name: it needs no state."""
+    found = [
+        node
+        for node in program.nodes()
+        if node.op == "channel_scores" or node.op.startswith("decay_") and WIDE & set(node.dims)
+    ]
+    return {node: f"channels_{index}_blocks" for index, node in enumerate(found)}
+
+
 def block_stores(values: Mapping[Node, str]) -> tuple[Store, ...]:
     """Stores of values that later kernels read, each in a buffer with an entry per block."""
     return tuple(Store(name, node, node.dims, "blocks") for node, name in values.items())
@@ -93,9 +103,10 @@ def weight_of(tensor: str) -> str:
 class Cuts:
     """One rule's programs under a structure, and the values that kernels leave in buffers for others.
 
-    buffers: values that need no state: of gates alone, and inverses of systems between a block's rows. sums:
-    vectors of rows that sum over V, see `_value_sums`. maps, map_gradients: iterated maps of a block's whole
-    matrices and their gradients, which one kernel makes for all.
+    buffers: values that need no state: of gates alone, what decays by channel make of rows, and inverses of
+    systems between a block's rows. sums: vectors of rows that sum over V, see `_value_sums`. maps,
+    map_gradients: iterated maps of a block's whole matrices and their gradients, which one kernel makes for
+    all.
     """
 
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
@@ -108,7 +119,8 @@ class Cuts:
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
         self.gates = {node: self.buffer_name(node) for node in stored}
         self.inverses = {} if fused else _iterated(program.roots(), "unit_inverse", "inverse")
-        self.buffers = {**self.gates, **self.inverses}
+        self.channels = {} if fused else _of_channels(program)
+        self.buffers = {**self.gates, **self.channels, **self.inverses}
         self.stages = self._row_stages() if self.walk and not fused else {}
         alone = fused or self.tokens or self.walk
         self.maps = {} if alone else _iterated(program.roots(), "newton_schulz", "update")

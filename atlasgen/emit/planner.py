@@ -29,10 +29,15 @@ class ForwardPlanner:
         if self.cuts.gates:
             doc = "Decays and window weights of one block: what depends on the gates alone."
             kernels.append(Kernel("gates", doc, "grid", "none", block_stores(self.cuts.gates)))
+        if self.cuts.channels:
+            doc = "Decays by channel of one block, and the products of rows that they act in."
+            kernels.append(Kernel("channels", doc, "grid", "none", block_stores(self.cuts.channels)))
         if self.cuts.inverses:
             doc = "How the errors of one block's rows follow from what its start predicts."
             stores = block_stores(self.cuts.inverses)
-            kernels.append(Kernel("inverse", doc, "grid", "none", stores, dict(self.cuts.gates)))
+            kernels.append(
+                Kernel("inverse", doc, "grid", "none", stores, {**self.cuts.gates, **self.cuts.channels})
+            )
         return tuple(kernels)
 
     def _captures(self) -> tuple[tuple[str, Node, str], ...]:

@@ -142,11 +142,22 @@ class KernelEmitter:
         """The compile-time constant that is the length of an axis."""
         return extent_name(dim)
 
-    def product(self, node: Node, args: list[str]) -> str:
-        """tl.dot where both arguments are matrices, a broadcast sum else.
+    def _finer(self, node: Node) -> str:
+        """The prefix of the constants that name the precision of a value's products.
 
         Products with errors that solve a system are finer: in sums over rows neighbours nearly cancel.
         """
+        over_rows = node.get("dim") in ROWS or node.op == "channel_mix"
+        solved = over_rows or any(argument in self.solutions for argument in node.args)
+        return "ROW_" if self.systems and solved else ""
+
+    def precision(self, node: Node) -> str:
+        """The dtype and the input precision of a value's products, as two arguments."""
+        finer = self._finer(node)
+        return f"{finer}DOT, {finer}PRECISION"
+
+    def product(self, node: Node, args: list[str]) -> str:
+        """tl.dot where both arguments are matrices, a broadcast sum else."""
         left, right = node.args
         if node.op == "contract":
             return self._contraction(node, args)
@@ -157,10 +168,7 @@ class KernelEmitter:
             if node.dims != (free[0][0], free[1][0]):
                 pairs.reverse()
             (a, first), (b, second) = pairs
-            solved = self.systems and (
-                dim in ROWS or any(argument in self.solutions for argument in node.args)
-            )
-            finer = "ROW_" if solved else ""
+            finer = self._finer(node)
             a, b = f"{a}.to({finer}DOT)", f"{b}.to({finer}DOT)"
             a = a if first.dims[1] == dim else f"tl.trans({a})"
             b = b if second.dims[0] == dim else f"tl.trans({b})"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from atlasgen.emit import tile_library
+from atlasgen.emit import channel_library, tile_library
 from atlasgen.emit.axes import FEATURES
 from atlasgen.emit.formatting import formatted
 from atlasgen.emit.monomials import with_monomials
@@ -389,7 +389,8 @@ def _header(scheduled: Scheduled, structure: Structure) -> str:
 
 def _helpers(body: str) -> str:
     """The source of the helper functions that the kernels call, and of those that they call."""
-    functions = {name: getattr(function, "fn", None) for name, function in vars(tile_library).items()}
+    library = vars(tile_library) | vars(channel_library)
+    functions = {name: getattr(function, "fn", None) for name, function in library.items()}
     sources = {name: inspect.getsource(own).rstrip() for name, own in functions.items() if own is not None}
     called, known = _calls(body, sources), set[str]()
     while called != known:

@@ -214,7 +214,7 @@ def channel_scores(
     """
     if is_const(left, 0.0) or is_const(right, 0.0):
         return const(0.0)
-    attrs = {"row": row, "column": column, "axis": axis, "exclusive": exclusive}
+    attrs = {"row": row, "column": column, "dim": axis, "exclusive": exclusive}
     return Node("channel_scores", (left, right, log), ordered((row, column)), **attrs)
 
 

@@ -87,7 +87,7 @@ def test_every_product_names_its_precision(source):
         for call in calls(function, "tl.dot"):
             given = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
             own = isinstance(function, ast.FunctionDef) and function.name in launched
-            allowed = ("PRECISION", "ROW_PRECISION") if own else ("'ieee'",)
+            allowed = ("PRECISION", "ROW_PRECISION") if own else ("'ieee'", "precision")
             assert given.get("input_precision") in allowed
 
 

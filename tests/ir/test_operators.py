@@ -128,6 +128,16 @@ CASES |= {
 }
 # Its derivative takes the narrow factors of a product over values.
 CASES["unit_inverse of a solution"] = build.dot(CASES["unit_inverse"], build.rename(y, {"s": "r"}), "r")
+logs = token("logs", "jK")
+BETWEEN = {"row": "r", "column": "s", "axis": "K"}
+for name, exclusive in (("", False), (" exclusive", True)):
+    CASES[f"channel_scores decay{name}"] = build.channel_scores(a, x, logs, **BETWEEN, exclusive=exclusive)
+    CASES[f"channel_mix decay{name}"] = build.channel_mix(
+        matrix, x, logs, "r", **BETWEEN, exclusive=exclusive
+    )
+CASES["decay_from_start by channel"] = build.decay_from_start(logs, "j")
+CASES["decay_to_end by channel"] = build.decay_to_end(logs, "j")
+CASES["decay_whole by channel"] = build.decay_whole(logs, "j")
 ONCE = {
     "newton_schulz_gradient": OPERATORS["newton_schulz"].derivative(CASES["newton_schulz"], matrices, 0),
     "polynomial_gradient": OPERATORS["polynomial"].derivative(phi, features, 0),

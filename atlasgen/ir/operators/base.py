@@ -31,6 +31,10 @@ class TileContext(Protocol):
         """The compile-time constant that is the length of an axis."""
         ...
 
+    def precision(self, node: Node) -> str:
+        """The dtype and the input precision of a value's products, as two arguments."""
+        ...
+
     def product(self, node: Node, args: list[str]) -> str:
         """A matrix product in the kernel's dot precision, or a broadcast sum for vectors."""
         ...

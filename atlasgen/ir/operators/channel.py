@@ -17,31 +17,28 @@ from atlasgen.ir.operators.base import Operator, TileContext
 
 
 class ChannelScores(Operator):
-    """[row, column] of left [row, axis], right [column, axis] and the log decays [.., axis]."""
+    """[row, column] of left [row, dim], right [column, dim] and log decays [.., dim], summed over `dim`."""
 
     name = "channel_scores"
 
     def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
         left, right, log = node.args
-        attrs = {key: node[key] for key in ("row", "column", "axis", "exclusive")}
+        attrs = {key: node[key] for key in ("row", "column", "exclusive")} | {"axis": node["dim"]}
         to_left = build.channel_mix(gradient, right, log, node["row"], **attrs)
         to_right = build.channel_mix(gradient, left, log, node["column"], **attrs)
         if index < 2:
             return (to_left, to_right)[index]
-        return _of_decays(node, build.mul(left, to_left), build.mul(right, to_right))
+        return _of_decays(node, node["dim"], build.mul(left, to_left), build.mul(right, to_right))
 
     def torch(self, node: Node, args: list[str]) -> str:
         return _transposed(node, f"blocks.channels.scores({', '.join(args)}, {node['exclusive']})")
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
-        text = f"channel_scores({', '.join(args)}, {node['exclusive']})"
+        text = f"channel_scores({', '.join(args)}, {node['exclusive']}, {tile.precision(node)})"
         return text if node.dims[0] == node["row"] else f"tl.trans({text})"
 
     def flops(self, node: Node, extent: dict[str, int]) -> int:
-        return _flops(node, extent)
-
-    def keeps_zero(self, node: Node, dim: str) -> bool:
-        return True
+        return _flops(node, node["dim"], extent)
 
 
 class ChannelMix(Operator):
@@ -59,7 +56,7 @@ class ChannelMix(Operator):
         to_rows = build.channel_mix(matrix, gradient, log, node["column"], **attrs)
         if index == 1:
             return to_rows
-        return _of_decays(node, build.mul(gradient, node), build.mul(rows, to_rows))
+        return _of_decays(node, node["axis"], build.mul(gradient, node), build.mul(rows, to_rows))
 
     def torch(self, node: Node, args: list[str]) -> str:
         matrix, rows, log = args
@@ -71,15 +68,15 @@ class ChannelMix(Operator):
         matrix, rows, log = args
         matrix = matrix if node.args[0].dims[0] == node["row"] else f"tl.trans({matrix})"
         function = "channel_mix" if node["row"] in node.dims else "channel_mix_back"
-        return f"{function}({matrix}, {rows}, {log}, {node['exclusive']})"
+        return f"{function}({matrix}, {rows}, {log}, {node['exclusive']}, {tile.precision(node)})"
 
     def flops(self, node: Node, extent: dict[str, int]) -> int:
-        return _flops(node, extent)
+        return _flops(node, node["axis"], extent)
 
 
-def _of_decays(node: Node, readers: Node, sources: Node) -> Node:
+def _of_decays(node: Node, axis: str, readers: Node, sources: Node) -> Node:
     """d log[j] = sum over pairs s < j <= t (exclusive: j < t) of the products: by row, by source."""
-    (dim,) = [own for own in node.args[2].dims if own != node["axis"]]
+    (dim,) = [own for own in node.args[2].dims if own != axis]
     readers, sources = build.rename(readers, {node["row"]: dim}), build.rename(sources, {node["column"]: dim})
     after = build.cumsum(readers, dim, reverse=True, exclusive=node["exclusive"])
     return build.sub(after, build.cumsum(sources, dim, reverse=True))
@@ -89,5 +86,5 @@ def _transposed(node: Node, text: str) -> str:
     return text if node.dims[0] == node["row"] else f"{text}.mT"
 
 
-def _flops(node: Node, extent: dict[str, int]) -> int:
-    return 2 * extent[node["row"]] * extent[node["column"]] * extent[node["axis"]]
+def _flops(node: Node, axis: str, extent: dict[str, int]) -> int:
+    return 2 * extent[node["row"]] * extent[node["column"]] * extent[axis]

@@ -97,6 +97,9 @@ class DecayFromStart(Operator):
             resets = f"{resets} - {own_reset}"
         return f'tl.exp(tl.where({resets} == 0.0, {coarse} + {fine}, float("-inf")))'
 
+    def keeps_zero(self, node: Node, dim: str) -> bool:
+        return dim == node["row"]  # a channel without a decay keeps all
+
 
 class DecayToEnd(Operator):
     """The product of decays over r > s: the last row of the decay matrix."""
@@ -114,6 +117,9 @@ class DecayToEnd(Operator):
         difference = f"(tl.sum({own_coarse}, 0) - {coarse}) + (tl.sum({own_fine}, 0) - {fine})"
         return f'tl.exp(tl.where(tl.sum({own_reset}, 0) == {resets}, {difference}, float("-inf")))'
 
+    def keeps_zero(self, node: Node, dim: str) -> bool:
+        return dim == node["row"]  # a channel without a decay keeps all
+
 
 class DecayWhole(Operator):
     """The product of all decays of the block."""
@@ -130,6 +136,9 @@ class DecayWhole(Operator):
         coarse, fine, reset = args[3:]
         total = f"tl.sum({coarse}, 0) + tl.sum({fine}, 0)"
         return f'tl.exp(tl.where(tl.sum({reset}, 0) == 0.0, {total}, float("-inf")))'
+
+    def keeps_zero(self, node: Node, dim: str) -> bool:
+        return dim == node["row"]  # a channel without a decay keeps all
 
 
 class AtStart(Operator):
