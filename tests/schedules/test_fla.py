@@ -1,8 +1,8 @@
 """Exact rules agree with the naive references of flash-linear-attention: reads, memory and gradients.
 
-The package is optional (the extra `fla`): its references are plain torch. Those compute in float32, so the bar
-of float32 holds for the difference of the two. The decays per channel of RWKV-7 (DPLR) and Gated DeltaNet-2 are
-taken as one per token.
+The package is optional (the extra `fla`): its references are plain torch. Those compute in float32, so the
+bar of float32 holds for the difference of the two. The decays per channel of RWKV-7 (DPLR) and of Gated
+DeltaNet-2 are taken as one per token.
 """
 
 from __future__ import annotations
