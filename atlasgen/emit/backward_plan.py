@@ -10,7 +10,7 @@ from atlasgen.emit.plan import Kernel, Phase, Store
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY
 from atlasgen.ir import build
-from atlasgen.ir.node import Node
+from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import Contribution
 
 PRODUCTS = 2  # of one store of the state's gradient: with more the registers do not suffice
@@ -38,6 +38,14 @@ def _terms(node: Node) -> list[tuple[int, Node]]:
         inner = _terms(node.args[0])
         return [(sign, Node("when_start", (term,), term.dims, **dict(node.attrs))) for sign, term in inner]
     return [(1, node)]
+
+
+def _visible(gradient: Node, every: set[Node]) -> Node:
+    """What the gates see of a gradient: signs and masks move outwards while the derivative is built."""
+    found = build.magnitude(gradient)
+    while found not in every and found.op == "mask":
+        found = build.magnitude(found.args[0])
+    return found
 
 
 def head_gradient(leaf: Node) -> str:
@@ -168,10 +176,10 @@ class BackwardPlanner:
         """Stores of the block-parallel kernels, of the gate kernel, and the cut between them."""
         gradients = self.cuts.backward.gradients
         cut: dict[Node, str] = {}
+        every = set(walk([store.node for store in self.merged()]))
         for node in self.cuts.frontier:
             if node in gradients:
-                # Signs move outwards while the derivative is built: the gates see the magnitude.
-                cut[build.magnitude(gradients[node])] = f"d_{self.cuts.buffer_name(node)}"
+                cut[_visible(gradients[node], every)] = f"d_{self.cuts.buffer_name(node)}"
         if not cut:
             return self.merged(), [], {}
         cache: dict[Node, bool] = {node: True for node in cut}

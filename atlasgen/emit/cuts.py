@@ -93,8 +93,9 @@ def weight_of(tensor: str) -> str:
 class Cuts:
     """One rule's programs under a structure, and the values that kernels leave in buffers for others.
 
-    buffers: gate-only values. sums: vectors of rows that sum over V, see `_value_sums`. maps, map_gradients:
-    iterated maps of a block's whole matrices and their gradients, which one kernel makes for all.
+    buffers: values that need no state: of gates alone, and inverses of systems between a block's rows. sums:
+    vectors of rows that sum over V, see `_value_sums`. maps, map_gradients: iterated maps of a block's whole
+    matrices and their gradients, which one kernel makes for all.
     """
 
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
@@ -105,7 +106,9 @@ class Cuts:
         self.tokens = structure.form in TOKEN_FORMS
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
-        self.buffers = {node: self.buffer_name(node) for node in stored}
+        self.gates = {node: self.buffer_name(node) for node in stored}
+        self.inverses = {} if fused else _iterated(program.roots(), "unit_inverse", "inverse")
+        self.buffers = {**self.gates, **self.inverses}
         self.stages = self._row_stages() if self.walk and not fused else {}
         alone = fused or self.tokens or self.walk
         self.maps = {} if alone else _iterated(program.roots(), "newton_schulz", "update")

@@ -22,11 +22,12 @@ def pieces_of(cuts: Cuts, stores: list[Store]) -> dict[str, list[Store]]:
     if cuts.structure.pieces == 4:
         carried = _carried(cuts, stores)
         # Without predictions there are few products: one kernel makes all gradients of weights.
-        together = (("s",),) if cuts.program.block is not None else (("s",), ("r",), ())
+        predicts = cuts.program.block is not None or bool(cuts.inverses)
+        together = (("s",),) if predicts else (("s",), ("r",), ())
         weights = [store.target for store in stores if store.axes == ("r", "s")]
         weights += [target for target, axes in carried.items() if axes in together]
         groups = {"_v": ["d_v", ERROR_GRADIENT], "_q": ["d_q"], "_k": ["d_k"], "_halo": halo}
-        rest = [name for name in carried if name not in weights and cuts.program.block is not None]
+        rest = [name for name in carried if name not in weights and predicts]
         groups |= {"_weights": weights, "_carried": rest}
         if cuts.walk:  # few operands each: matrices of weights, their last rows, what weighs carries
             matrices = [name for name in weights if name not in carried]

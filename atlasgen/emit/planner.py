@@ -24,12 +24,16 @@ class ForwardPlanner:
         return (self._state(), *rows[0], *rows[1], self._output(loaded))
 
     def prologue(self) -> tuple[Kernel, ...]:
-        """The kernel of gate-only values, where a structure has one."""
-        if not self.cuts.buffers:
-            return ()
-        stores = block_stores(self.cuts.buffers)
-        doc = "Decays and window weights of one block: what depends on the gates alone."
-        return (Kernel("gates", doc, "grid", "none", stores),)
+        """The kernels of gate-only values, where a structure has one, and of inverses between rows."""
+        kernels = []
+        if self.cuts.gates:
+            doc = "Decays and window weights of one block: what depends on the gates alone."
+            kernels.append(Kernel("gates", doc, "grid", "none", block_stores(self.cuts.gates)))
+        if self.cuts.inverses:
+            doc = "How the errors of one block's rows follow from what its start predicts."
+            stores = block_stores(self.cuts.inverses)
+            kernels.append(Kernel("inverse", doc, "grid", "none", stores, dict(self.cuts.gates)))
+        return tuple(kernels)
 
     def _captures(self) -> tuple[tuple[str, Node, str], ...]:
         return tuple((entry.name, entry.value, entry.carry) for entry in self.cuts.program.captures)

@@ -88,6 +88,69 @@ def split_log(log):
 
 
 @triton.jit
+def diagonal_blocks(matrix, size: tl.constexpr):
+    """[count, size, size]: the square blocks along the diagonal."""
+    count: tl.constexpr = matrix.shape[0] // size
+    tiles = tl.reshape(matrix, [count, size, count, size])
+    block = tl.arange(0, count)
+    own = block[:, None, None, None] == block[None, None, :, None]
+    return tl.sum(tl.where(own, tiles, 0.0), 2)
+
+
+@triton.jit
+def quadrant(blocks, row: tl.constexpr, column: tl.constexpr):
+    """[count, half, half]: the quarter of each block at a row and a column, 0 or 1."""
+    half: tl.constexpr = blocks.shape[1] // 2
+    tiles = tl.reshape(blocks, [blocks.shape[0], 2, half, 2, half])
+    side = tl.arange(0, 2)
+    tiles = tl.sum(tl.where(side[None, None, None, :, None] == column, tiles, 0.0), 3)
+    return tl.sum(tl.where(side[None, :, None, None] == row, tiles, 0.0), 1)
+
+
+@triton.jit
+def small_inverses(blocks):
+    """(I + A)^-1 of strictly lower blocks [count, 16, 16], one row after the other."""
+    row = tl.arange(0, 16)[None, :, None]
+    column = tl.arange(0, 16)[None, None, :]
+    inverse = tl.where(row == column, 1.0, 0.0) + tl.zeros_like(blocks)
+    for step in range(1, 16):
+        weights = tl.sum(tl.where(row == step, blocks, 0.0), 1)
+        found = tl.sum(tl.expand_dims(weights, 2) * inverse, 1)
+        inverse = tl.where(row == step, inverse - tl.expand_dims(found, 1), inverse)
+    return inverse
+
+
+@triton.jit
+def paired_inverses(inverses, blocks):
+    """The inverses of pairs of blocks: [[D, 0], [L, D']]^-1 has -D'^-1 L D^-1 in its corner.
+
+    inverses: [2 count, half, half], of the halves. blocks: I + A [count, 2 half, 2 half], of the pairs.
+    """
+    count: tl.constexpr = blocks.shape[0]
+    half: tl.constexpr = inverses.shape[1]
+    halves = tl.reshape(inverses, [count, 2, half, half])
+    side = tl.arange(0, 2)
+    first = tl.sum(tl.where(side[None, :, None, None] == 0, halves, 0.0), 1)
+    second = tl.sum(tl.where(side[None, :, None, None] == 1, halves, 0.0), 1)
+    corner = -square_product(square_product(second, quadrant(blocks, 1, 0)), first)
+    row, column = side[None, :, None, None, None], side[None, None, None, :, None]
+    inside = tl.where(row == 1, corner[:, None, :, None, :], 0.0)
+    diagonal = tl.where(row == 0, first[:, None, :, None, :], second[:, None, :, None, :])
+    joined = tl.where(row == column, diagonal, tl.where(column == 0, inside, 0.0))
+    return tl.reshape(joined, [count, 2 * half, 2 * half])
+
+
+@triton.jit
+def unit_inverse(lower):
+    """(I + A)^-1 of a strictly lower A: by substitution in blocks of 16 rows, then by pairs of blocks."""
+    inverse = small_inverses(diagonal_blocks(lower, 16))
+    for level in tl.static_range(1, 5):
+        if (16 << level) <= lower.shape[0]:
+            inverse = paired_inverses(inverse, diagonal_blocks(lower, 16 << level))
+    return tl.reshape(inverse, lower.shape)
+
+
+@triton.jit
 def unit_norm(matrix):
     # The largest entry is divided out before squares are made: they neither vanish nor overflow.
     largest = tl.max(tl.max(tl.abs(matrix), 1), 0)

@@ -15,7 +15,7 @@ from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized
 from atlasgen.emit.plan import SINGLE, Kernel, Phase, Store
 from atlasgen.emit.triton_loads import Loads
 from atlasgen.emit.triton_memory import Memory
-from atlasgen.ir.node import Node, ordered
+from atlasgen.ir.node import ROWS, Node, ordered, walk
 from atlasgen.ir.operators import OPERATORS
 
 RESERVED = [
@@ -53,6 +53,15 @@ SCANS = ("decay", "decay_from_start", "decay_to_end", "decay_whole")
 ROW_DIMS = frozenset("rji")
 
 
+def dependents(nodes: list[Node], operator: str) -> set[Node]:
+    """The values under and among `nodes` that an operator's values enter."""
+    found: set[Node] = set()
+    for node in walk(nodes):
+        if node.op == operator or any(argument in found for argument in node.args):
+            found.add(node)
+    return found
+
+
 class KernelEmitter:
     """Emits the statements of one kernel; implements the operators' TileContext."""
 
@@ -72,6 +81,8 @@ class KernelEmitter:
         self.level: dict[Node, int] = {}
         self.single_rows, self._varying = kernel.single_rows, kernel.varying()
         self.loads = Loads(self)
+        self.systems = False  # True in a program whose rows solve a system
+        self.solutions = dependents(self.nodes, "unit_inverse")
         self._levels()
 
     def of_phase(self, phase: Phase) -> KernelEmitter:
@@ -82,6 +93,7 @@ class KernelEmitter:
             self.equations,
         )
         part.writer, part.memory, part.namer = self.writer, self.memory, self.namer
+        part.systems = self.systems
         part.loads = Loads(part)
         part.loads.windowed, part.loads.streams.captured = self.loads.windowed, self.loads.streams.captured
         part.text = dict(self.text)
@@ -131,7 +143,10 @@ class KernelEmitter:
         return extent_name(dim)
 
     def product(self, node: Node, args: list[str]) -> str:
-        """tl.dot where both arguments are matrices, a broadcast sum else."""
+        """tl.dot where both arguments are matrices, a broadcast sum else.
+
+        Products with errors that solve a system are finer: in sums over rows neighbours nearly cancel.
+        """
         left, right = node.args
         if node.op == "contract":
             return self._contraction(node, args)
@@ -142,9 +157,14 @@ class KernelEmitter:
             if node.dims != (free[0][0], free[1][0]):
                 pairs.reverse()
             (a, first), (b, second) = pairs
-            a = f"{a}.to(DOT)" if first.dims[1] == dim else f"tl.trans({a}.to(DOT))"
-            b = f"{b}.to(DOT)" if second.dims[0] == dim else f"tl.trans({b}.to(DOT))"
-            return f"tl.dot({a}, {b}, input_precision=PRECISION)"
+            solved = self.systems and (
+                dim in ROWS or any(argument in self.solutions for argument in node.args)
+            )
+            finer = "ROW_" if solved else ""
+            a, b = f"{a}.to({finer}DOT)", f"{b}.to({finer}DOT)"
+            a = a if first.dims[1] == dim else f"tl.trans({a})"
+            b = b if second.dims[0] == dim else f"tl.trans({b})"
+            return f"tl.dot({a}, {b}, input_precision={finer}PRECISION)"
         every = ordered(left.dims + right.dims)
         a, b = (self.align(text, arg.dims, every) for text, arg in zip(args, node.args, strict=True))
         return f"tl.sum({a} * {b}, {every.index(dim)})"

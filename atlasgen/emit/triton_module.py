@@ -63,6 +63,7 @@ class FunctionEmitter:
             new[node]: text for node, text in program.equations.items() if node in new
         }
         self.emitter = KernelEmitter(kernel, names, equations)
+        self.emitter.systems = any(node.op == "unit_inverse" for node in program.nodes())
         self.emitter.loads.windowed = frozenset(scheduled.windowed)
         for capture in () if kernel.backwards else program.captures:
             self.emitter.loads.streams.captured.setdefault(capture.carry, []).append(capture.name)

@@ -151,13 +151,26 @@ def _cast_with_rounding_mode(original: Callable[..., Any]) -> Callable[..., Any]
 
 
 def _dot(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Products of bfloat16 values are exact in float32; the sums are float32 as on a GPU."""
+    """Products of bfloat16 values are exact in float32; the sums are float32 as on a GPU.
+
+    Operands of tf32 products lose the digits that tensor cores drop.
+    """
 
     @functools.wraps(original)
-    def method(self: Any, a: Any, b: Any, accumulator: Any, *options: Any) -> Any:
-        return original(self, _widened(a), _widened(b), accumulator, *options)
+    def method(self: Any, a: Any, b: Any, accumulator: Any, precision: Any, *options: Any) -> Any:
+        a, b = _widened(a), _widened(b)
+        if precision == triton_interpreter._ir.INPUT_PRECISION.TF32 and a.dtype.scalar == tl.float32:
+            a, b = _as_tf32(a), _as_tf32(b)
+        return original(self, a, b, accumulator, precision, *options)
 
     return method
+
+
+def _as_tf32(handle: Any) -> Any:
+    """The float32 values rounded to ten bits after the first, to the nearest."""
+    bits = np.ascontiguousarray(handle.data, dtype=np.float32).view(np.uint32)
+    rounded = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+    return TensorHandle(np.where(np.isfinite(handle.data), rounded, handle.data), handle.dtype)
 
 
 def _constant(self: Any, value: float) -> Any:

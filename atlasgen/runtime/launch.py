@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 import triton
+import triton.language as tl
 from torch import Tensor
 
 from atlasgen.emit.triton_memory import Argument
@@ -173,11 +174,18 @@ def constants_of(
         "TILE_ROWS": min(tiles.tile_rows, padded(sizes.rows)),
         "DOT": dot,
         "PRECISION": precision,
+        **_of_rows(dot, precision),
     }
     for axis, length in sizes.own:
         most = tiles.block_hidden if axis == kernel.kernel.walk else length
         table |= {axis: length, f"BLOCK_{axis}": min(padded(most), padded(length))}
     return {name: table[name] for name in kernel.constants}
+
+
+def _of_rows(dot: Any, precision: str) -> dict[str, Any]:
+    """The precision of sums over rows that solve a system: tf32 at least, which tensor cores have too."""
+    wide = "dtype:fp32" if isinstance(dot, str) else tl.float32
+    return {"ROW_DOT": wide, "ROW_PRECISION": precision if dot == wide else "tf32"}
 
 
 class Launcher:

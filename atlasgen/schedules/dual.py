@@ -81,6 +81,11 @@ class DualForm:
         return self.depends or self.anchored
 
     @property
+    def block(self) -> int | None:
+        """Rows of a block, None where any number gives the same."""
+        return self.rule.block.size if self.aligned else None
+
+    @property
     def keeps(self) -> bool:
         """True where halo rows keep the errors of the memory before."""
         return self.halo > 0 and self.depends and self.rule.window.boundary == "carry"
@@ -103,10 +108,7 @@ class DualForm:
         points = self.points()
         previous = {w.name: self.leaf("previous", w) for w in self.graph.weights}
         self._find_pairs(points, previous)
-        for weight in self.graph.weights:
-            if self.gates[weight.name].transform:
-                self.maps[weight.name] = TokenMap(self.rule, weight, self.rows[weight.name], self.labels)
-                self.maps[weight.name].build(self.speeds[weight.name], self._factors(weight))
+        self._map_tokens()
         outputs = {"y": self._read(points)}
         carries = self._carries(points, previous)
         captures = self._captures(points, previous)
@@ -119,7 +121,7 @@ class DualForm:
             captures=captures,
             window=self.window,
             halo=self.halo,
-            block=self.rule.block.size if self.aligned else None,
+            block=self.block,
             names=self.labels.names,
             equations=self.labels.equations,
             extents=self.graph.extents,
@@ -130,6 +132,13 @@ class DualForm:
         for source in self.sources:
             at = previous if source == "h" and self.keeps else points
             self.pairs[source] = self.inner.pairs(source, at)
+
+    def _map_tokens(self) -> None:
+        """U_t of every token, of the weights whose momentum is mapped before it is written."""
+        for weight in self.graph.weights:
+            if self.gates[weight.name].transform:
+                self.maps[weight.name] = TokenMap(self.rule, weight, self.rows[weight.name], self.labels)
+                self.maps[weight.name].build(self.speeds[weight.name], self._factors(weight))
 
     def _carries(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> list[Carry]:
         """What passes from block to block; `build` drops what nothing reads."""
@@ -288,7 +297,7 @@ class DualForm:
         return self.give(build.mul(scores, weights), f"attention{end}", "(Q X^T) * P")
 
     def _inverse_total(self, query: Featured) -> Node:
-        """1 / (z . phi(q)); padding rows divide by one."""
+        """1 / (z . phi(q))."""
         first = self.graph.weights[0]
         kept, lost, weights = self.rows[first.name].read(self.rule.read.at == "pre")
         total = build.leaf("normaliser", (self.input_axis,), kind="carry")
@@ -300,7 +309,10 @@ class DualForm:
         for source in self.sources:
             matrix = self._attention(first, query.node, self._keys(source), weights[source], source)
             terms.append((1, build.sum_(matrix, source)))
-        weight = self.give(build.add(*terms), "total_weight", "z . phi(q)")
+        return self._inverse(self.give(build.add(*terms), "total_weight", "z . phi(q)"))
+
+    def _inverse(self, weight: Node) -> Node:
+        """1 / weight; padding rows divide by one."""
         inverse = sympy.Piecewise((1 / x0, x1 > 0), (1, True))
         return self.give(build.map_(inverse, weight, live("r")), "inverse_total")
 

@@ -193,7 +193,7 @@ class InnerGradient:
     def _clipped(self, pairs: list[Outer]) -> list[Outer]:
         """Each token's gradient scaled to a norm of at most clip.norm: |u||delta| where it has rank one."""
         clip = self.rule.optimizer.clip
-        if clip is None or not pairs:
+        if clip is None or clip.of != "token" or not pairs:
             return pairs
         parts = []
         for first in pairs:

@@ -1,7 +1,8 @@
 """What each schedule does not serve: each field with the reason and the nearest value that is served.
 
 dual: all rows of a block at the memory of its border. wy: rules that take each error at the memory of the
-token before, all rows of a block at once. recurrent: the same, token by token.
+token before, all rows of a block at once. recurrent: any rule in which no border lies between tokens, token
+by token.
 """
 
 from __future__ import annotations
@@ -115,13 +116,9 @@ def _read(rule: MemoryRule) -> Iterator[Case]:
 
 
 def _window(rule: MemoryRule) -> Iterator[Case]:
-    window, block = rule.window.length, rule.block.size
+    window = rule.window.length
     reason = "a window of all tokens needs the least squares schedule"
     yield window == "all", "window.length", window, reason, "window = 16"
-    held = rule.block.write == "block" or rule.block.row_scale != "none"
-    beyond = (rule.depends_on_memory or held) and window != "all" and int(window) > block
-    reason = f"a window reaches over at most one border, and blocks have {block} tokens"
-    yield beyond, "window.length", window, reason, f"window = {block}, or block = {window}"
 
 
 def _block(rule: MemoryRule) -> Iterator[Case]:
@@ -170,6 +167,10 @@ def is_exact(rule: MemoryRule) -> bool:
 def _dual(rule: MemoryRule) -> Iterator[Case]:
     reason = "each error is taken at the memory of the token before, not of a border"
     yield is_exact(rule), "block.size", rule.block.size, reason, "block = 16"
+    window, block = rule.window.length, rule.block.size
+    beyond = (rule.depends_on_memory or rule.held) and window != "all" and int(window) > block
+    reason = f"a window reaches over at most one border, and blocks have {block} tokens"
+    yield beyond, "window.length", window, reason, f"window = {block}, or block = {window}"
 
 
 def _wy(rule: MemoryRule) -> Iterator[Case]:
@@ -217,8 +218,18 @@ def _rate_shape(rule: MemoryRule, term: LossTerm) -> str | None:
 
 
 def _recurrent(rule: MemoryRule) -> Iterator[Case]:
-    reason = "one token at a time is for rules whose errors see the memory of the token before"
-    yield not is_exact(rule), "block.size", rule.block.size, reason, "block = 1"
+    block, window, clip = rule.block, rule.window, rule.optimizer.clip
+    bordered = block.size > 1 and (rule.depends_on_memory or rule.read.at == "block")
+    reason = "one token at a time is for rules in which every token is a border, or no border matters"
+    yield bordered or rule.held, "block.size", block.size, reason, 'block = 1, write = "token"'
+    reason = "errors that a window keeps are those of at most one border before"
+    beyond = rule.depends_on_memory and window.boundary == "carry" and window.length not in (1, "all")
+    yield beyond, "window.boundary", "carry", reason, 'boundary = "halo"'
+    link = rule.memory.link
+    by_token = link.kind != "none" and clip is not None and clip.of == "token"
+    reason = "through a link one token's gradient is no outer product"
+    yield by_token, "optimizer.clip.of", "token", reason, 'of = "window"'
+    yield link.where == "block", "memory.link.where", "block", "a link acts on every read", 'where = "token"'
 
 
 _OWN = {"dual": _dual, "wy": _wy, "recurrent": _recurrent}
@@ -226,5 +237,17 @@ _OWN = {"dual": _dual, "wy": _wy, "recurrent": _recurrent}
 _SERVED: dict[str, frozenset[object]] = {
     "dual": frozenset(),
     "wy": frozenset({("retention.order", "decay_first")}),
-    "recurrent": frozenset(),
+    "recurrent": frozenset(
+        {
+            "memory.link",
+            "optimizer.lr",
+            "optimizer.nesterov",
+            ("optimizer.kind", "implicit"),
+            ("optimizer.clip.of", "window"),
+            "retention.kind",
+            "retention.order",
+            ("retention.project", "ball"),
+            ("retention.project", "clamp"),
+        }
+    ),
 }

@@ -11,6 +11,7 @@ from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.schedules.dual import DualForm
 from atlasgen.schedules.held import HeldForm, is_held
+from atlasgen.schedules.recurrent import RecurrentForm
 from atlasgen.schedules.refusals import Refusal, refusals
 from atlasgen.schedules.wy import WYForm
 from atlasgen.spec.rule import MemoryRule
@@ -75,7 +76,7 @@ class Scheduled:
 _FORMS: dict[str, Callable[[MemoryRule], DualForm]] = {
     "dual": lambda rule: HeldForm(rule) if is_held(rule) else DualForm(rule),
     "wy": WYForm,
-    "recurrent": DualForm,
+    "recurrent": RecurrentForm,
 }
 SCHEDULES = tuple(_FORMS)
 

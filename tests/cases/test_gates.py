@@ -13,7 +13,7 @@ from atlasgen.spec import load_rule, rule_from_table
 from tests.rules.compare import BACKENDS, Case, Shape, bounded, check, compiled, error, make_case, run_case
 
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
-GATED = ("simple_gla", "titans_linear", "omeganet_linear", "logcosh_omega")
+GATED = ("simple_gla", "titans_linear", "omeganet_linear", "logcosh_omega", "titans_exact")
 each_gated = pytest.mark.parametrize("name", GATED)
 
 

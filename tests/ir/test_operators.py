@@ -122,9 +122,12 @@ CASES |= {
     "dot to matrices of rows": build.dot(build.mul(matrix, x), y, "s"),
     "newton_schulz": build.newton_schulz(matrices, "K", "V", TRIPLES, False),
     "newton_schulz one matrix": build.newton_schulz(memory, "K", "V", TRIPLES, False),
+    "unit_inverse": build.unit_inverse(build.mask(matrix, "r", "s", 1, None), "r", "s"),
     "polynomial": phi,
     "take": build.take(a, build.leaf("codes", "F", kind="monomial", place=0)),
 }
+# Its derivative takes the narrow factors of a product over values.
+CASES["unit_inverse of a solution"] = build.dot(CASES["unit_inverse"], build.rename(y, {"s": "r"}), "r")
 ONCE = {
     "newton_schulz_gradient": OPERATORS["newton_schulz"].derivative(CASES["newton_schulz"], matrices, 0),
     "polynomial_gradient": OPERATORS["polynomial"].derivative(phi, features, 0),
@@ -284,6 +287,8 @@ def test_lanes_that_are_zero_stay_zero_where_the_rule_says_so(name):
         carried = [argument for argument in node.args if dim in argument.dims]
         if not carried or not operator.keeps_zero(node, dim):
             continue
+        if any(not OPERATORS[argument.op].keeps_zero(argument, dim) for argument in carried):
+            continue  # its argument is not zero there
         if node.op in ("cumsum", "decay", "decay_from_start", "decay_to_end"):
             continue  # along rows, whose padding is masked by `live`
         arrays = arrays_for(name)

@@ -29,6 +29,7 @@ SPECS = (
     "omeganet_linear",
     "retnet",
     "simple_gla",
+    "titans_exact",
     "titans_linear",
 )
 WIDE = (

@@ -22,9 +22,14 @@ class UnitInverse(Operator):
     def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
         # dA[t, s] = -sum over k, l of N[k, t] dN[k, l] N[s, l]
         row, column = node["row"], node["column"]
-        left = build.dot(node, build.rename(gradient, {row: SPARE}), column)
-        right = build.rename(node, {row: SPARE})
-        return build.mask(build.neg(build.dot(left, right, SPARE)), row, column, 1, None)
+        inner = build.magnitude(gradient)
+        if inner.op == "dot" and inner["dim"] not in (row, column):
+            total = _of_solutions(node, inner)
+        else:
+            left = build.dot(build.rename(inner, {row: SPARE}), node, column)
+            total = build.dot(left, build.rename(node, {row: SPARE}), SPARE)
+        total = total if inner is not gradient else build.neg(total)
+        return build.mask(total, row, column, 1, None)
 
     def torch(self, node: Node, args: list[str]) -> str:
         by_row = node.dims == (node["row"], node["column"])
@@ -38,3 +43,13 @@ class UnitInverse(Operator):
 
     def flops(self, node: Node, extent: dict[str, int]) -> int:
         return extent[node["row"]] ** 3 // 3
+
+    def keeps_zero(self, node: Node, dim: str) -> bool:
+        return False  # rows without a token solve E = R
+
+
+def _of_solutions(node: Node, gradient: Node) -> Node:
+    """N^T (dE R^T) N^T = (N^T dE) (N R)^T: products with the narrow factors, which the program has anyway."""
+    row, column, dim = node["row"], node["column"], gradient["dim"]
+    given, error = gradient.args if row in gradient.args[0].dims else reversed(gradient.args)
+    return build.dot(build.dot(error, node, column), build.dot(node, given, row), dim)
