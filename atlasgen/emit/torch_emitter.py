@@ -242,6 +242,9 @@ class TorchEmitter:
             return self._sum_with_products(node, text)
         if node.op in torch_text.DECAYS:
             return torch_text.decay_text(node, self._running(node.args[0], text))
+        if node.op in torch_text.CHANNELS:
+            texts = [text(argument) for argument in node.args[:2]]
+            return OPERATORS[node.op].torch(node, [*texts, self._running(node.args[2], text)])
         texts = [text(argument) for argument in node.args]
         if node.op == "mask":
             return torch_text.mask_text(node, texts[0])
@@ -253,7 +256,7 @@ class TorchEmitter:
 
     def _running(self, log: Node, text: Callable[[Node], str]) -> str:
         """The running sums of a log gate, computed once."""
-        sums = f"blocks.running({text(log)})"
+        sums = f"blocks.running({torch_text.rows_last(log, text(log))})"
         known = self.writer.known(sums)
         if known is None:
             gate = next(node["name"] for node in walk([log]) if node.op == "leaf")

@@ -14,6 +14,7 @@ from atlasgen.ir.node import Node
 from atlasgen.ir.operators.base import spread
 
 DECAYS = ("decay", "decay_from_start", "decay_to_end", "decay_whole")
+CHANNELS = ("channel_scores", "channel_mix")
 PRODUCTS = (  # operators that take as long as a matrix product
     "dot",
     "contract",
@@ -21,6 +22,7 @@ PRODUCTS = (  # operators that take as long as a matrix product
     "newton_schulz_gradient",
     "polynomial",
     "polynomial_gradient",
+    *CHANNELS,
 )
 NEW_MEMORY = ("map", "dot")  # operators whose value is an array that nothing else holds
 
@@ -63,7 +65,14 @@ def decay_text(node: Node, sums: str) -> str:
     """A product of decays from the running sums of its log gate."""
     exclusive = f", {node['exclusive']}" if node.op in ("decay", "decay_from_start") else ""
     text = f"blocks.{node.op}({sums}{exclusive})"
-    return f"{text}.mT" if node.op == "decay" and node.dims[0] != node["row"] else text
+    transposed = node.op == "decay" and node.dims[0] != node["row"]
+    by_channel = node.op != "decay" and len(node.dims) == 2
+    return f"{text}.mT" if transposed or by_channel else text
+
+
+def rows_last(log: Node, text: str) -> str:
+    """A log gate with its axis of rows last, where it has one of channels beside it."""
+    return f"{text}.mT" if len(log.dims) == 2 else text
 
 
 def is_uniform(node: Node) -> bool:

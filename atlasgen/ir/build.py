@@ -205,6 +205,32 @@ def unit_inverse(matrix: Node, row: str, column: str) -> Node:
     return Node("unit_inverse", (matrix,), matrix.dims, row=row, column=column)
 
 
+def channel_scores(
+    left: Node, right: Node, log: Node, row: str, column: str, axis: str, exclusive: bool
+) -> Node:
+    """A[t, s] = sum over channels of left[t] right[s] D[t, s] for s < t, D the decays of each channel.
+
+    left [row, axis], right [column, axis], log [.., axis]. exclusive: without the reader's own decay.
+    """
+    if is_const(left, 0.0) or is_const(right, 0.0):
+        return const(0.0)
+    attrs = {"row": row, "column": column, "axis": axis, "exclusive": exclusive}
+    return Node("channel_scores", (left, right, log), ordered((row, column)), **attrs)
+
+
+def channel_mix(
+    matrix: Node, rows: Node, log: Node, toward: str, row: str, column: str, axis: str, exclusive: bool
+) -> Node:
+    """Y[t] = sum over s < t of matrix[t, s] rows[s] D[t, s], by channel, where toward is `row`.
+
+    Where it is `column`: of the later rows t, for each s. matrix [row, column], rows and log [.., axis].
+    """
+    if is_const(matrix, 0.0) or is_const(rows, 0.0):
+        return const(0.0)
+    attrs = {"row": row, "column": column, "axis": axis, "exclusive": exclusive}
+    return Node("channel_mix", (matrix, rows, log), ordered((toward, axis)), **attrs)
+
+
 def take(x: Node, entries: Node) -> Node:
     """Entries of each row of x by codes: [rows, K] -> [rows, F].
 
@@ -313,23 +339,23 @@ def decay_from_start(log: Node, row: str, exclusive: bool = False) -> Node:
         if exclusive:
             raise ValueError("an exclusive product of zeros is not a constant")
         return const(0.0)
-    return Node("decay_from_start", (log,), (row,), row=row, exclusive=exclusive)
+    return Node("decay_from_start", (log,), log.dims, row=row, exclusive=exclusive)
 
 
 def decay_to_end(log: Node, row: str) -> Node:
     """exp(sum of log[r] for r > s): the last row of the decay matrix."""
     if is_const(log, 0.0):
         return const(1.0)
-    return Node("decay_to_end", (log,), (row,), row=row)
+    return Node("decay_to_end", (log,), log.dims, row=row)
 
 
 def decay_whole(log: Node, row: str) -> Node:
-    """exp(sum of all log[r]): the decay over the block, of no axis."""
+    """exp(sum of all log[r]): the decay over the block, without the row axis."""
     if is_const(log, 0.0):
         return const(1.0)
     if is_const(log, float("-inf")):
         return const(0.0)
-    return Node("decay_whole", (log,), (), row=row)
+    return Node("decay_whole", (log,), tuple(dim for dim in log.dims if dim != row), row=row)
 
 
 def softmax(node: Node, dim: str) -> Node:
@@ -383,7 +409,7 @@ def rename(node: Node, names: dict[str, str]) -> Node:
 
 def renamed_axes(key: str, value: Any, names: dict[str, str]) -> Any:
     """An attribute of a node whose axes are renamed: the axes that it mentions are too."""
-    if key in ("row", "column", "dim", "rows", "columns"):
+    if key in ("row", "column", "dim", "rows", "columns", "axis"):
         return names.get(value, value)
     if key != "summed":
         return value

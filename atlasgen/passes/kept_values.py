@@ -9,7 +9,17 @@ from __future__ import annotations
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram
 
-EXPENSIVE = ("dot", "decay", "softmax", "contract", "newton_schulz", "polynomial")
+EXPENSIVE = (
+    "dot",
+    "decay",
+    "softmax",
+    "contract",
+    "newton_schulz",
+    "polynomial",
+    "unit_inverse",
+    "channel_scores",
+    "channel_mix",
+)
 COMPLETE = ("token", "carry")
 
 

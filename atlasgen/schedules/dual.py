@@ -28,6 +28,7 @@ from atlasgen.ir import build
 from atlasgen.ir.node import Node, leaves
 from atlasgen.ir.program import BlockProgram, Capture, Carry
 from atlasgen.ir.scalar import placeholder
+from atlasgen.schedules.channels import POST, PRE, Reach
 from atlasgen.schedules.gates import Names, live, suffix
 from atlasgen.schedules.inner_gradient import InnerGradient, Outer
 from atlasgen.schedules.row_weights import RowWeights, weight_gates
@@ -36,6 +37,8 @@ from atlasgen.spec.rule import MemoryRule
 
 x0, x1 = placeholder(0), placeholder(1)
 Pairs = Mapping[str, list[Outer]]
+Through = Callable[..., Node]
+"""(state, what it is multiplied by or None) -> what is read of it."""
 
 
 class DualForm:
@@ -56,7 +59,8 @@ class DualForm:
         self.inner = InnerGradient(rule, self.graph, self.labels)
         self.gates = {weight.name: weight_gates(rule, weight) for weight in self.graph.weights}
         self.rows = {
-            name: RowWeights(rule, gates, self.sources, self.labels) for name, gates in self.gates.items()
+            weight.name: RowWeights(rule, weight, self.gates[weight.name], self.sources, self.labels)
+            for weight in self.graph.weights
         }
         self.features = self.inner.featured  # rows with cheap products, by their explicit node
         self.pairs: dict[str, Pairs] = {}  # by source
@@ -264,35 +268,59 @@ class DualForm:
 
     def _read_factors(self, weight: Weight, value: Node | None) -> Node:
         """diag(a) z W - diag(b) z S - ((z u^T) * P) E; a bias is read with z = u = 1."""
-        kept, lost, weights = self.rows[weight.name].read(self.rule.read.at == "pre")
+        reach = PRE if self.rule.read.at == "pre" else POST
+        kept, lost, weights = self.rows[weight.name].read(not reach.decayed)
         terms = self._state_terms(weight, value, kept, lost)
         for source in self.sources:
             for pair in self.pairs[source][weight.name]:
-                attention = self._attention(weight, value, pair.rows, weights[source], source)
-                terms.append((-1, build.dot(attention, pair.error, source)))
+                attention = self._attention(weight, value, pair.rows, weights[source], source, reach)
+                terms.append((-1, self._mixed(weight, attention, pair.error, source, reach)))
         return build.add(*terms)
+
+    def _mixed(self, weight: Weight, attention: Node, error: Node, source: str, reach: Reach) -> Node:
+        """Attention times errors; with the decays of the value's channels where they differ."""
+        channels = self.rows[weight.name].channels
+        if channels is not None and channels.axis in error.dims:
+            return channels.mixed(attention, error, reach)
+        return build.dot(attention, error, source)
 
     def _state_terms(
         self, weight: Weight, value: Node | None, kept: Node, lost: Node
     ) -> list[tuple[int, Node]]:
         """diag(a) z W - diag(b) z S, of the states at the block's start."""
+        axis = weight.axes[0]
 
-        def through(state: Node) -> Node:
-            return state if value is None else build.dot(value, state, weight.axes[0])
+        def through(state: Node, factor: Node | None = None) -> Node:
+            if value is None:
+                return state if factor is None else build.mul(factor, state)
+            if factor is not None and axis in factor.dims and weight.is_matrix:
+                return build.dot(build.mul(factor, value), state, axis)
+            read = build.dot(value, state, axis)
+            return read if factor is None else build.mul(factor, read)
 
         origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
         terms = retained(kept, self.states[weight.name], origin, through)
         return [*terms, (-1, build.mul(lost, through(self.speeds[weight.name])))]
 
     def _attention(
-        self, weight: Weight, value: Node | None, rows: Node | None, weights: Node, source: str
+        self,
+        weight: Weight,
+        value: Node | None,
+        rows: Node | None,
+        weights: Node,
+        source: str,
+        reach: Reach = POST,
     ) -> Node:
         """(z u^T) * P."""
+        channels = self.rows[weight.name].channels
+        end = suffix(source) if weight.name == "M" else f"_{weight.name}{suffix(source)}"
         if value is None or rows is None:
             return weights
-        left = self.features.get(value) or Featured(value)
-        scores = similarity(left, self.features.get(rows) or Featured(rows), weight.axes[0])
-        end = suffix(source) if weight.name == "M" else f"_{weight.name}{suffix(source)}"
+        if channels is not None and channels.axis == weight.axes[0]:
+            scores = channels.scores(value, rows, reach)
+        else:
+            left = self.features.get(value) or Featured(value)
+            scores = similarity(left, self.features.get(rows) or Featured(rows), weight.axes[0])
         self.give(scores, f"scores{end}", "Q X^T")
         return self.give(build.mul(scores, weights), f"attention{end}", "(Q X^T) * P")
 
@@ -324,9 +352,14 @@ def outer_sum(weight: Node, pair: Outer, source: str) -> Node:
 
 
 def retained(
-    kept: Node, state: Node, origin: Node | None, through: Callable[[Node], Node] = lambda state: state
+    kept: Node, state: Node, origin: Node | None, through: Through | None = None
 ) -> list[tuple[int, Node]]:
     """Terms of a W (+ (1 - a) W_0), as a (W - W_0) + W_0: so the gradient of a is no difference of sums."""
+    through = through or _itself
     if origin is None or build.is_const(kept, 1.0):
-        return [(1, build.mul(kept, through(state)))]
-    return [(1, build.mul(kept, through(build.sub(state, origin)))), (1, through(origin))]
+        return [(1, through(state, kept))]
+    return [(1, through(build.sub(state, origin), kept)), (1, through(origin))]
+
+
+def _itself(state: Node, factor: Node | None = None) -> Node:
+    return state if factor is None else build.mul(factor, state)

@@ -99,13 +99,34 @@ def _optimizer(rule: MemoryRule) -> Iterator[Case]:
 def _retention(rule: MemoryRule) -> Iterator[Case]:
     retention = rule.retention
     kind, order, project = retention.alpha.kind, retention.order, retention.project.kind
-    reason = "the decay of the dual form is one number per head and token"
-    yield kind in ("channel", "zero"), "retention.kind", kind, reason, 'retention = "token"'
+    reason = "a memory of nothing but the window has no recursion"
+    yield kind == "zero", "retention.kind", kind, reason, 'retention = "token"'
+    yield from ((True, "retention.kind", "channel", *case) for case in _channels(rule))
     reason = "the dual form takes errors at the memory of the last border, before any decay"
     yield order == "decay_first", "retention.order", order, reason, 'order = "error_first"'
     reason = "a projection after each token leaves the linear recursion"
     served = project == "none" or project == "row_norm" and rule.block.write == "block"
     yield not served, "retention.project", project, reason, 'project = "none"'
+
+
+def _channels(rule: MemoryRule) -> Iterator[tuple[str, str]]:
+    """Why decays by channel are not products of two rows' decays, with the nearest that is."""
+    decays = [rule.gates_of(weight)["log_alpha"][1] for weight in rule.memory.weight_names]
+    by_channel = [decay for decay in decays if decay.kind == "channel"]
+    if not by_channel:
+        return
+    if rule.optimizer.kind == "momentum":
+        yield "with momentum the weight of a source is a sum of products of decays", 'optimizer = "gd"'
+    if rule.window.length != 1:
+        yield "in a window the weight of a source is a sum of products of decays", "window = 1"
+    if not rule.memory.is_linear or rule.held:
+        yield "only a matrix that is written at each token decays by channel", 'memory = "matrix"'
+    if rule.optimizer.transform or any(entry.transform for entry in rule.weights):
+        yield "a mapped update is no product of rows", "no transform"
+    if rule.read.normaliser != "none":
+        yield "the sum of weights decays as a whole", 'normaliser = "none"'
+    if rule.depends_on_memory and any(decay.axis == "value" for decay in by_channel):
+        yield "each channel of the value would be a linear system of its own", 'axis = "key"'
 
 
 def _read(rule: MemoryRule) -> Iterator[Case]:

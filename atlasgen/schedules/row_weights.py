@@ -17,6 +17,7 @@ from atlasgen.derive.memory import Weight
 from atlasgen.ir import build
 from atlasgen.ir.node import Node
 from atlasgen.ir.scalar import placeholder
+from atlasgen.schedules.channels import Channels
 from atlasgen.schedules.gates import SEGMENTS, Names, exists, gate, live, log_gate, suffix
 from atlasgen.spec.rule import Gate, MemoryRule, Transform
 
@@ -54,8 +55,15 @@ def weight_gates(rule: MemoryRule, weight: Weight) -> WeightGates:
 class RowWeights:
     """The weights of rows for one weight of the memory."""
 
-    def __init__(self, rule: MemoryRule, gates: WeightGates, sources: tuple[str, ...], labels: Names) -> None:
-        self.rule, self.gates, self.sources, self.labels = rule, gates, sources, labels
+    def __init__(
+        self,
+        rule: MemoryRule,
+        weight: Weight,
+        gates: WeightGates,
+        sources: tuple[str, ...],
+        labels: Names,
+    ) -> None:
+        self.rule, self.weight, self.gates, self.sources, self.labels = rule, weight, gates, sources, labels
         self.momentum = rule.optimizer.kind == "momentum"
         self.window = int(rule.window.length)
 
@@ -136,9 +144,23 @@ class RowWeights:
         return log_gate(name, choice, dim)
 
     def log_alpha(self, dim: str) -> Node:
-        """The memory's log decay."""
+        """The memory's log decay, along the rows and, where it differs by channel, the channels."""
         name, choice = self.gates.alpha
+        if choice.kind == "channel":
+            return build.leaf(name, (dim, self._channel_axis), kind="token", segment="block")
         return log_gate(name, choice, dim)
+
+    @property
+    def _channel_axis(self) -> str:
+        """The axis of the weight whose channels have decays of their own."""
+        return self.weight.axes[-1] if self.gates.alpha[1].axis == "value" else self.weight.axes[0]
+
+    @property
+    def channels(self) -> Channels | None:
+        """The decays by channel, None where one decay acts on the whole weight."""
+        if self.gates.alpha[1].kind != "channel":
+            return None
+        return Channels(self.log_alpha("j"), self._channel_axis)
 
     def decay_of_row(self, dim: str) -> Node:
         """alpha of each row."""
@@ -178,8 +200,14 @@ class RowWeights:
         return kept, weights
 
     def read(self, pre: bool) -> tuple[Node, Node, dict[str, Node]]:
-        """a, b and P: the weights of memory, momentum and sources in each read."""
-        left = build.decay(self.log_alpha("j"), "r", "j", exclusive=pre)
+        """a, b and P: the weights of memory, momentum and sources in each read.
+
+        Where decays differ by channel, P is only the step of each source: the products of rows hold them.
+        """
+        if self.channels is None:
+            left = build.decay(self.log_alpha("j"), "r", "j", exclusive=pre)
+        else:
+            left = live("j")
         weights = self.by_source(left)
         kept = build.decay_from_start(self.log_alpha("r"), "r", exclusive=pre)
         self.labels.give(kept, "read_decay", "a: decay of the memory since the block's start")

@@ -26,6 +26,7 @@ from atlasgen.derive.loss import coupled_terms, error_slope
 from atlasgen.derive.memory import Weight
 from atlasgen.ir import build
 from atlasgen.ir.node import Node
+from atlasgen.schedules.channels import DECAYED, PRE, Reach
 from atlasgen.schedules.dual import DualForm
 from atlasgen.schedules.inner_gradient import Outer, merged
 from atlasgen.schedules.row_weights import RowWeights
@@ -99,27 +100,30 @@ class WYForm(DualForm):
         Of the block's start, decayed, less what the known errors of earlier rows have written. `coupling`
         gets (x u^T) * P of the others.
         """
-        kept, lost, weights = self._weights_before(self.rows[weight.name])
+        kept, lost, weights, reach = self._weights_before(self.rows[weight.name])
 
         def attention(along: Node | None) -> Node:
             along = along if weight.is_matrix else None
-            return self._attention(weight, rows, along, weights, SOURCE)
+            return self._attention(weight, rows, along, weights, SOURCE, reach)
 
         coupling.append(attention(written))
         terms = self._state_terms(weight, rows, kept, lost)
         terms += [(-1, build.dot(attention(pair.rows), pair.error, SOURCE)) for pair in known]
         return build.add(*terms)
 
-    def _weights_before(self, rows: RowWeights) -> tuple[Node, Node, Node]:
+    def _weights_before(self, rows: RowWeights) -> tuple[Node, Node, Node, Reach]:
         """a, b and P of what each key is predicted from, P strictly lower."""
         decays = self.rule.retention.order == "decay_first"
         if decays and not self.momentum:
             # The memory before a token, decayed, is the memory after it but for its own write.
             kept, lost, weights = rows.read(pre=False)
-            return kept, lost, build.mask(weights[SOURCE], READER, SOURCE, 1, None)
+            own = weights[SOURCE]
+            if rows.channels is None:
+                own = build.mask(own, READER, SOURCE, 1, None)
+            return kept, lost, own, DECAYED
         kept, lost, weights = rows.read(pre=True)
         decay = rows.decay_of_row(READER) if decays else build.const(1.0)
-        return build.mul(decay, kept), build.mul(decay, lost), build.mul(decay, weights[SOURCE])
+        return build.mul(decay, kept), build.mul(decay, lost), build.mul(decay, weights[SOURCE]), PRE
 
     def _slope(self, terms: list[LossTerm]) -> Node:
         """d error / d pred of some terms together, a number or one per row."""

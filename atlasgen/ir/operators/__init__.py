@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from atlasgen.ir.operators.base import Operator
+from atlasgen.ir.operators.channel import ChannelMix, ChannelScores
 from atlasgen.ir.operators.contraction import Contract, Dot, Sum
 from atlasgen.ir.operators.elementwise import Add, Const, Leaf, Map, Rename, Softmax
 from atlasgen.ir.operators.newton_schulz import NewtonSchulz, NewtonSchulzGradient
@@ -48,6 +49,8 @@ OPERATORS: dict[str, Operator] = {
         AtStart(),
         WhenStart(),
         UnitInverse(),
+        ChannelScores(),
+        ChannelMix(),
     )
 }
 
