@@ -18,7 +18,7 @@ from atlasgen.nn.norms import RMSNorm, unit_length, unit_rms
 from atlasgen.nn.state import LayerState
 from atlasgen.nn.weights import Constants, InitialWeights
 from atlasgen.runtime.compile import compile
-from atlasgen.runtime.layout import packing_of
+from atlasgen.runtime.layout import expand_heads, packing_of
 from atlasgen.runtime.operator import MemoryOperator
 from atlasgen.runtime.signature import Argument, resolve
 from atlasgen.spec.load import load_rule
@@ -31,11 +31,11 @@ class MemoryLayer(nn.Module):
     """A memory that reads the sequence x [B, T, hidden_size] and answers at every token.
 
     q, k, v are projections of x through a causal depthwise convolution and an activation, q and k
-    normalised per head, and so are inputs of the rule that stand for keys or values of one loss term;
-    gates come from low-rank projections of x (parameters, where the rule has them per head or
-    position); a memory that does not start at zero, and constants that the rule learns, are parameters
-    too; the memory's output goes through RMSNorm, times SiLU of a projection of x, and an output
-    projection.
+    normalised per head, and so are inputs of the rule that stand for keys or values of one loss term
+    (one that [layer.gates] names is that gate times k or v); gates come from low-rank projections of x
+    (parameters, where the rule has them per head or position); a memory that does not start at zero, and
+    constants that the rule learns, are parameters too; the memory's output goes through RMSNorm, times
+    SiLU of a projection of x, and an output projection.
 
     rule: a MemoryRule, the path of a spec file or the name of a shipped spec. num_heads: memories,
     each with its values; num_key_heads may be fewer, num_query_heads (default num_key_heads) more or
@@ -88,7 +88,7 @@ class MemoryLayer(nn.Module):
             )  # fmt: skip
 
         keys, values = self.num_key_heads * self.key_size, num_heads * self.value_size
-        self._rows = own_rows(self.rule)
+        self._rows, self._scaled = row_inputs(self.rule, False), row_inputs(self.rule, True)
         row_sizes = {"key": self.key_size, "value": self.value_size}
         more = (num_heads * row_sizes[kind] for kind in self._rows.values())
         self._widths = (self.num_query_heads * self.key_size, keys, values, *more)
@@ -270,7 +270,7 @@ class MemoryLayer(nn.Module):
             initial_state=None if state is None else state.memory,
             output_final_state=output_state,
             cu_seqlens=cu_seqlens,
-            **{name: self.gates[key](x) for name, key in self._gates.items()},
+            **self._gate_values(x, k, v),
             **{name: self._input_rows(name, tensor) for name, tensor in zip(self._rows, more)},
             **constants,
         )
@@ -279,6 +279,12 @@ class MemoryLayer(nn.Module):
             y = y * functional.silu(self.output_gate(x))
         after = None if memory is None else LayerState(conv, memory)
         return self.output(y), after
+
+    def _gate_values(self, x: Tensor, k: Tensor, v: Tensor) -> dict[str, Tensor]:
+        """Gates and inputs by name; those that scale keys or values, times these."""
+        found = {name: self.gates[key](x) for name, key in self._gates.items()}
+        rows = {"key": expand_heads(k, self.num_heads // self.num_key_heads, 2), "value": v}
+        return found | {name: found[name] * rows[kind] for name, kind in self._scaled.items()}
 
     def _input_rows(self, name: str, rows: Tensor) -> Tensor:
         """An input that stands for keys or values, [B, T, H, K] or [B, T, H, V]."""
@@ -297,16 +303,16 @@ class MemoryLayer(nn.Module):
         )
 
 
-def own_rows(rule: MemoryRule) -> dict[str, Literal["key", "value"]]:
-    """The inputs that a layer makes as it makes k and v, with which of the two they stand for.
+def row_inputs(rule: MemoryRule, gated: bool) -> dict[str, Literal["key", "value"]]:
+    """The inputs of any range that stand for keys or values, with which of the two.
 
-    An input with a range, or with an entry in [layer.gates], is made as a gate.
+    gated: those that the spec gives an entry in [layer.gates], else those that it does not.
     """
-    gated = {entry.name for entry in rule.layer.gates}
+    gates = {entry.name for entry in rule.layer.gates}
     found: dict[str, Literal["key", "value"]] = {}
     for entry in rule.inputs:
         kind = rule.stands_for(entry.name)
-        if kind is not None and entry.range == "any" and entry.name not in gated:
+        if kind is not None and entry.range == "any" and (entry.name in gates) == gated:
             found[entry.name] = kind
     return found
 

@@ -31,6 +31,8 @@ SHIPPED = (
     "titans_linear",
     "omeganet_linear",
     "logcosh_omega",
+    "gated_deltanet",
+    "comba",
 )
 # Rules without [layer.gates], so that the layer's own defaults are used; every kind of gate.
 OWN = {

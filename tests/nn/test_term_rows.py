@@ -63,17 +63,35 @@ def test_padding_changes_nothing(name):
 @pytest.mark.parametrize(("norm", "length"), [("l2", 1.0), ("rms", 6**0.5)])
 def test_own_keys_are_normalised_as_k_is(norm, length, monkeypatch):
     layer = _layer(RULES["other_key"], qk_norm=norm)
+    seen = _seen(layer, monkeypatch)
+    for name in ("k", "p"):
+        lengths = seen[name].norm(dim=-1)
+        assert torch.allclose(lengths, torch.full_like(lengths, length), rtol=1e-3), name
+
+
+def _seen(layer: MemoryLayer, monkeypatch: pytest.MonkeyPatch) -> dict[str, torch.Tensor]:
+    """What the layer gives its operator for one random sequence."""
     seen = {}
 
     def recorded(q, k, v, **arguments):
-        seen.update(k=k, **arguments)
+        seen.update(q=q, k=k, v=v, **arguments)
         return torch.zeros(v.shape), None
 
     monkeypatch.setattr(layer, "operator", recorded)
     layer(torch.randn(2, 7, 24))
-    for name in ("k", "p"):
-        lengths = seen[name].norm(dim=-1)
-        assert torch.allclose(lengths, torch.full_like(lengths, length), rtol=1e-3), name
+    return seen
+
+
+def test_a_gate_of_the_layer_scales_k_or_v(monkeypatch):
+    """Comba's p = b k, Gated DeltaNet-2's b * k and w * v: the spec names the gate. Key heads are shared."""
+    gates = {"p": {"activation": "sigmoid", "init": 0.75}, "w": {"activation": "softplus", "init": 2.0}}
+    table = TABLES["in_blocks"] | {"layer": {"gates": gates}}
+    layer = _layer(rule_from_table({"rule": "some", **table}), num_key_heads=1)
+    torch.nn.init.zeros_(layer.gates["p"].up)
+    torch.nn.init.zeros_(layer.gates["w"].up)
+    seen = _seen(layer, monkeypatch)
+    assert torch.allclose(seen["p"], 0.75 * seen["k"].expand(2, 7, 2, 6))
+    assert torch.allclose(seen["w"], 2.0 * seen["v"])
 
 
 def test_an_input_with_a_range_is_a_gate():

@@ -207,10 +207,13 @@ def test_anchors_move_at_the_last_token_of_a_block():
 
 
 def _small(name):
-    """A shipped rule with blocks of 4 and windows of at most 3."""
+    """A shipped rule with blocks of 4, where it has blocks, and windows of at most 3."""
     rule = load_rule(name)
+    exact = rule.block.size == 1 and rule.depends_on_memory
     window = dataclasses.replace(rule.window, length=min(rule.window.length, 3))
-    return dataclasses.replace(rule, window=window, block=dataclasses.replace(rule.block, size=4))
+    return dataclasses.replace(
+        rule, window=window, block=dataclasses.replace(rule.block, size=1 if exact else 4)
+    )
 
 
 @pytest.mark.parametrize("name", shipped_specs())

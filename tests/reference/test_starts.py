@@ -40,7 +40,12 @@ def reads(rule, keys, values, largest):
     """y [T, V] of the tokens keys, values [T, .], read at the keys."""
     start = None if rule.memory.initial == "zero" else initial_memory(rule, 1, SIZE, SIZE)
     q, v = keys[None, :, None], values[None, :, None]
-    y, _ = reference.run(rule, q, q, v, **gates(rule, len(keys), largest), initial_memory=start)
+    found = gates(rule, len(keys), largest)
+    # The layer's gate times k or v, where an input stands for these.
+    rows = {"key": q, "value": v}
+    kinds = {entry.name: rule.stands_for(entry.name) for entry in rule.inputs}
+    inputs = {name: found.pop(name)[..., None] * rows[kind] for name, kind in kinds.items() if kind}
+    y, _ = reference.run(rule, q, q, v, **found, inputs=inputs, initial_memory=start)
     return y[0, :, 0]
 
 
@@ -60,8 +65,10 @@ def test_a_repeated_token_does_not_diverge_at_the_largest_gates(name):
     value = 2 * unit_keys(1, seed=1)
     y = reads(rule, unit_keys(1).expand(LENGTH, -1), value.expand(LENGTH, -1), largest=True)
     errors = (y - value).norm(dim=-1)
-    assert errors.max() < 1.2 * errors[0]
-    assert errors[-1] < errors[0]
+    # An exact step may meet its target at once: its error before the first write counts.
+    first = value.norm() if rule.block.size == 1 else errors[0]
+    assert errors.max() < 1.2 * first
+    assert errors[-1] < first
 
 
 @pytest.mark.parametrize("name", shipped_specs())

@@ -24,6 +24,9 @@ from atlasgen.verify.measure import BARS
 from tests.rules.compare import Case, Shape, check, check_random, make_case, run_case
 
 SPECS = (
+    "comba",
+    "deltanet",
+    "gated_deltanet",
     "linear_attention",
     "logcosh_omega",
     "omeganet_linear",

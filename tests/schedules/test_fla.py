@@ -1,8 +1,7 @@
 """Exact rules agree with the naive references of flash-linear-attention: reads, memory and gradients.
 
-The package is optional (the extra `fla`): its references are plain torch. Those compute in float32, so the bar
-of float32 holds for the difference of the two. The decays per channel of RWKV-7 (DPLR) and Gated DeltaNet-2 are
-taken as one per token.
+The package is optional (the extra `fla`): its references are plain torch. Those compute in float32, so the
+bar of float32 holds for the difference of the two. RWKV-7 is compared with DPLR, of which it is a case.
 """
 
 from __future__ import annotations
@@ -27,6 +26,7 @@ pytestmark = pytest.mark.skipif(
 )
 B, T, H, K, V = 2, 70, 2, 16, 12  # two blocks of rows
 FIRST = {"kind": "token", "order": "decay_first"}
+CHANNEL = {"kind": "channel", "axis": "key"}
 Tensors = dict[str, Tensor]
 Result = tuple[Tensor, Tensor]
 
@@ -57,19 +57,18 @@ def comba(x: Tensors) -> Result:
 
 
 def rwkv7(x: Tensors) -> Result:
-    decay = x["log_alpha"][..., None].expand_as(x["k"])
     erase = -x["a"] * x["kk"]
-    rows = heads_first(x["q"], x["k"], x["v"], x["kk"], erase, decay)
+    rows = heads_first(x["q"], x["k"], x["v"], x["kk"], erase, x["log_alpha"])
     y, state = naive("generalized_delta_rule.dplr", "dplr_recurrence")(*rows)
     return y.transpose(1, 2), state
 
 
 def gated_deltanet_2(x: Tensors) -> Result:
     """The rule's key is the product of a gate and k, its target that of a gate and v."""
-    decay, gate = x["log_alpha"][..., None].expand_as(x["k"]), x["bk"] / x["k"]
+    gate, target = x["bk"] / x["k"], x["wv"]
     call = naive("gdn2", "naive_recurrent_gdn2")
-    target = x["wv"]
-    return call(x["q"], x["k"], target, decay, gate, torch.ones_like(target), output_final_state=True)
+    ones = torch.ones_like(target)
+    return call(x["q"], x["k"], target, x["log_alpha"], gate, ones, output_final_state=True)
 
 
 RULES: dict[str, tuple[dict[str, Any], Callable[[Tensors], Result]]] = {
@@ -87,22 +86,22 @@ RULES: dict[str, tuple[dict[str, Any], Callable[[Tensors], Result]]] = {
     "rwkv7": (
         {
             "loss": [{"kind": "l2", "key": "kk", "target": "0", "lr": "a"}, "dot"],
-            "retention": "token", "inputs": {"kk": "key", "a": "key"},
+            "retention": CHANNEL, "inputs": {"kk": "key", "a": "key"},
         },
         rwkv7,
     ),
     "gated_deltanet_2": (
         {
             "loss": {"kind": "l2", "key": "bk", "write": "k", "target": "wv"},
-            "retention": FIRST, "inputs": {"bk": "key", "wv": "value"},
+            "retention": {**CHANNEL, "order": "decay_first"}, "inputs": {"bk": "key", "wv": "value"},
         },
         gated_deltanet_2,
     ),
 }  # fmt: skip
 
 
-def _arguments() -> Tensors:
-    """Every tensor that some rule reads: unit keys, steps and gates in (0, 1)."""
+def _arguments(by_channel: bool) -> Tensors:
+    """Every tensor that some rule reads: unit keys, steps and gates in (0, 1), decays near 1."""
     generator = torch.Generator().manual_seed(0)
 
     def normal(*shape: int) -> Tensor:
@@ -112,9 +111,10 @@ def _arguments() -> Tensors:
         return torch.nn.functional.normalize(normal(B, T, H, K), dim=-1)
 
     k, v = keys(), normal(B, T, H, V)
+    channels = [K] if by_channel else []
     return {
         "q": keys(), "k": k, "v": v, "p": keys(), "kk": keys(), "a": normal(B, T, H, K).sigmoid(),
-        "lr": normal(B, T, H).sigmoid(), "log_alpha": -0.1 * normal(B, T, H).sigmoid(),
+        "lr": normal(B, T, H).sigmoid(), "log_alpha": -0.1 * normal(B, T, H, *channels).sigmoid(),
         "bk": k * normal(B, T, H, K).sigmoid(), "wv": v * normal(B, T, H, V).sigmoid(),
     }  # fmt: skip
 
@@ -126,7 +126,8 @@ def test_agrees(name):
         rule_from_table({"rule": name, "read": {"scale": "K**-0.5"}, **table}), "torch"
     )
     read = {"q", "k", "v", *(entry.name for entry in operator.signature.tensors)}
-    found, expected = ({key: x.clone().requires_grad_() for key, x in _arguments().items()} for _ in range(2))
+    arguments = _arguments(operator.rule.retention.alpha.kind == "channel")
+    found, expected = ({key: x.clone().requires_grad_() for key, x in arguments.items()} for _ in range(2))
     y, state = operator(**{key: found[key] for key in read}, output_final_state=True)
     assert state is not None
     wanted, memory = reference(expected)

@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 import torch
 
+import atlasgen
 from atlasgen.errors import CompileError
 from atlasgen.schedules.serve import admitted, schedule
 from atlasgen.spec import rule_from_table
 from atlasgen.spec.rule import MemoryRule
+from tests.rules import compare
 from tests.rules.compare import Shape, check, make_case
 
 FIRST = {"kind": "token", "order": "decay_first"}
@@ -113,8 +115,22 @@ def _rule(name: str, table: dict[str, Any], block: int) -> MemoryRule:
 
 RULES = {f"exact_{name}": _rule(f"exact_{name}", table, 1) for name, table in EXACT.items()}
 RULES |= {f"block_{name}": _rule(f"block_{name}", table, 4) for name, table in BLOCKS.items()}
+# What no block of rows solves at once, and decays per channel: token by token.
+TOKEN_BY_TOKEN: dict[str, dict[str, Any]] = {
+    "two_keys": {"loss": ["l2", {"kind": "l2", "key": "p"}], "inputs": {"p": "key"}},
+    "two_write_keys": {"loss": ["l2", {"kind": "l2", "write": "p"}], "inputs": {"p": "key"}},
+    "l2_step_per_value": {"loss": {"kind": "l2", "lr": "b"}, "inputs": {"b": "value"}},
+    "rwkv7": {**EXACT["erase_and_write"], "retention": {"kind": "channel", "axis": "key"}},
+    "gated_deltanet_2": {
+        **EXACT["own_target"], "retention": {"kind": "channel", "axis": "key", "order": "decay_first"},
+    },
+}  # fmt: skip
+RULES |= {f"token_{name}": _rule(f"token_{name}", table, 1) for name, table in TOKEN_BY_TOKEN.items()}
 # Interpreted kernels take seconds each: those of more than one property.
-INTERPRETED = ("block_many_dots", "block_windowed", "block_deep_with_residual", "block_clipped", "block_held")
+INTERPRETED = (
+    "exact_erase_and_write", "exact_own_target", "exact_with_momentum", "exact_with_bias", "block_many_dots",
+    "block_windowed", "block_deep_with_residual", "block_clipped", "block_held",
+)  # fmt: skip
 
 
 def _shape(rule: MemoryRule, T: int) -> Shape:
@@ -127,6 +143,21 @@ def test_torch(name, T, start):
     rule = RULES[name]
     splits = ((), (T // 3,), (T // 2, T // 2, T)) if T < 100 else ((), (65,))
     check(make_case(rule, _shape(rule, T), seed=T, start=start), "torch", splits)
+
+
+@pytest.mark.parametrize("name", [name for name in RULES if name.startswith("exact_")])
+def test_exact_rules_token_by_token(name, monkeypatch):
+    """The recurrent schedule takes what is solved by blocks of rows too, with the same result."""
+    monkeypatch.setattr(
+        compare, "compiled", lambda rule, backend: atlasgen.compile(rule, backend, schedule="recurrent")
+    )
+    rule = RULES[name]
+    check(make_case(rule, _shape(rule, 9), seed=2, start="state"), "torch", ((), (5,)))
+
+
+@pytest.mark.parametrize("name", TOKEN_BY_TOKEN)
+def test_the_rest_is_served_token_by_token(name):
+    assert schedule(RULES[f"token_{name}"]).schedule == "recurrent"
 
 
 @pytest.mark.parametrize("name", INTERPRETED)
@@ -162,9 +193,9 @@ def test_terms_that_share_their_rows_are_written_at_once():
 @pytest.mark.parametrize(
     ("table", "field"),
     [
-        ({"loss": ["l2", {"kind": "l2", "key": "p"}], "inputs": {"p": "key"}}, "loss"),
-        ({"loss": ["l2", {"kind": "l2", "write": "p"}], "inputs": {"p": "key"}}, "loss"),
-        ({"loss": {"kind": "l2", "lr": "b"}, "inputs": {"b": "value"}}, "loss.lr"),
+        (TOKEN_BY_TOKEN["two_keys"], "loss"),
+        (TOKEN_BY_TOKEN["two_write_keys"], "loss"),
+        (TOKEN_BY_TOKEN["l2_step_per_value"], "loss.lr"),
     ],
 )
 def test_what_is_no_linear_system(table, field):
