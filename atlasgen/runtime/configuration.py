@@ -76,6 +76,10 @@ def _default_configuration(rule: MemoryRule, target: str | None, name: str | Non
         iterated = any(node.op == "newton_schulz" for node in program.nodes())
         form = "token_grid" if iterated else "tokens"
         return Configuration(structure_of_form(form), Tiles(others=KernelTiles(warps=8)))
+    if program.block == 1 and walked_axis(program) != "F":
+        # Every kernel reads the state, and of one row nothing else is worth more than a read of that.
+        warps = KernelTiles().warps if state_axis(program) is None else 8
+        return Configuration(structure_of_form("fused"), Tiles(others=KernelTiles(warps=warps)))
     if state_axis(program) is None:
         return DEFAULT
     axis = walked_axis(program)

@@ -287,10 +287,10 @@ def forward(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        # E = dl/dpred at the block's M*
-        errors_halo = predictions_given - v
+        # R: the error at what the block's start gives
+        residual = predictions_given - v
         # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), errors_halo.to(ROW_DOT), input_precision=ROW_PRECISION)
+        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         product_7 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
         reads = read_decay[:, None] * product - momentum_read[:, None] * product_2 - product_7
@@ -593,14 +593,14 @@ def backward(
         attention_2 = scores_2 * weights_2
         # (I + A)^-1
         inverse = tl.trans(unit_inverse(attention_2))
-        d_errors_halo = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         memory = tl.load(
             memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
         product_7 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        d_read_decay = tl.sum(d_errors_halo * product_7, 1)
+        d_read_decay = tl.sum(d_residual * product_7, 1)
         # a: decay of the memory since the block's start
         read_decay = tl.exp(
             tl.where(
@@ -635,10 +635,10 @@ def backward(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        # E = dl/dpred at the block's M*
-        errors_halo = predictions_given - v
+        # R: the error at what the block's start gives
+        residual = predictions_given - v
         # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), errors_halo.to(ROW_DOT), input_precision=ROW_PRECISION)
+        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         product_10 = tl.dot(
             errors.to(ROW_DOT),
             tl.trans(d_memory_next.to(ROW_DOT)),
@@ -660,9 +660,9 @@ def backward(
                 float("-inf"),
             )
         )
-        d_momentum_read = tl.sum(-(d_errors_halo * product_9), 1)
+        d_momentum_read = tl.sum(-(d_residual * product_9), 1)
         product_12 = tl.dot(
-            d_errors_halo.to(ROW_DOT),
+            d_residual.to(ROW_DOT),
             tl.trans(errors.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
@@ -750,10 +750,10 @@ def backward(
             - product_10 * last_weights[:, None]
             - product_26
         )
-        value_16 = d_errors_halo * read_decay[:, None]
+        value_16 = d_residual * read_decay[:, None]
         product_27 = tl.dot(value_16.to(ROW_DOT), tl.trans(memory.to(ROW_DOT)), input_precision=ROW_PRECISION)
         product_28 = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
-        value_17 = d_errors_halo * momentum_read[:, None]
+        value_17 = d_residual * momentum_read[:, None]
         product_29 = tl.dot(
             value_17.to(ROW_DOT),
             tl.trans(momentum.to(ROW_DOT)),
@@ -777,7 +777,7 @@ def backward(
         d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
         tl.store(
             d_v_block + row[:, None] * d_v_row + value[None, :],
-            -d_errors_halo,
+            -d_residual,
             mask=live[:, None] & is_value[None, :],
         )
         product_30 = tl.dot(tl.trans(k.to(ROW_DOT)), value_16.to(ROW_DOT), input_precision=ROW_PRECISION)

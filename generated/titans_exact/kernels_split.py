@@ -448,8 +448,8 @@ def state(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        # E = dl/dpred at the block's M*
-        errors_halo = predictions_given - v
+        # R: the error at what the block's start gives
+        residual = predictions_given - v
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
@@ -473,7 +473,7 @@ def state(
             # E = (I + A)^-1 R
             errors = tl.dot(
                 tl.trans(inverse.to(ROW_DOT)),
-                errors_halo.to(ROW_DOT),
+                residual.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
             memory_next += tl.dot(
@@ -625,10 +625,10 @@ def output(
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
-    # E = dl/dpred at the block's M*
-    errors_halo = predictions_given - v
+    # R: the error at what the block's start gives
+    residual = predictions_given - v
     # E = (I + A)^-1 R
-    errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), errors_halo.to(ROW_DOT), input_precision=ROW_PRECISION)
+    errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
     product_5 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
     reads = read_decay[:, None] * product - momentum_read[:, None] * product_2 - product_5
@@ -733,7 +733,7 @@ def state_gradient(
             d_momentum_next,
             mask=is_feature[:, None] & is_value[None, :],
         )
-        d_errors_halo = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
+        d_residual = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
         d_reads = tl.load(
             d_y_block + row[:, None] * d_y_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
@@ -796,7 +796,7 @@ def state_gradient(
                 mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
                 other=0.0,
             )
-            d_errors_halo += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+            d_residual += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         # a_C: decay of the memory over the block
         kept = tl.load(gate_kept_pointer + slot)
         # a: decay of the memory since the block's start
@@ -808,7 +808,7 @@ def state_gradient(
         ).to(tl.float32)
         product_4 = tl.dot(
             tl.trans(k_2.to(ROW_DOT)),
-            (d_errors_halo * read_decay[:, None]).to(ROW_DOT),
+            (d_residual * read_decay[:, None]).to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
         # a: decay of the memory since the block's start
@@ -826,7 +826,7 @@ def state_gradient(
         momentum_read = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
         product_6 = tl.dot(
             tl.trans(k_2.to(ROW_DOT)),
-            (d_errors_halo * momentum_read[:, None]).to(ROW_DOT),
+            (d_residual * momentum_read[:, None]).to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
         # b: weight of S in each read
@@ -1094,10 +1094,10 @@ def output_gradient_q(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        # E = dl/dpred at the block's M*
-        errors_halo = predictions_given - v
+        # R: the error at what the block's start gives
+        residual = predictions_given - v
         # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), errors_halo.to(ROW_DOT), input_precision=ROW_PRECISION)
+        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
     # P: source weights by read
     weights = tl.load(
@@ -1231,10 +1231,10 @@ def output_gradient_k(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        # E = dl/dpred at the block's M*
-        errors_halo = predictions_given - v
+        # R: the error at what the block's start gives
+        residual = predictions_given - v
         # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), errors_halo.to(ROW_DOT), input_precision=ROW_PRECISION)
+        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         combined += tl.dot(
             (errors * momentum_weights[:, None]).to(ROW_DOT),
             tl.trans(d_momentum_next.to(ROW_DOT)),
@@ -1255,22 +1255,18 @@ def output_gradient_k(
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_errors_halo = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         combined_2 += tl.dot(
-            (d_errors_halo * read_decay[:, None]).to(ROW_DOT),
+            (d_residual * read_decay[:, None]).to(ROW_DOT),
             tl.trans(memory.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
         combined_2 += tl.dot(
-            (-(d_errors_halo * momentum_read[:, None])).to(ROW_DOT),
+            (-(d_residual * momentum_read[:, None])).to(ROW_DOT),
             tl.trans(momentum.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
-        product += tl.dot(
-            d_errors_halo.to(ROW_DOT),
-            tl.trans(errors.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
+        product += tl.dot(d_residual.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
         d_reads = tl.load(
             d_y_block + row[:, None] * d_y_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
@@ -1423,19 +1419,19 @@ def output_gradient_weights(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        # E = dl/dpred at the block's M*
-        errors_halo = predictions_given - v
+        # R: the error at what the block's start gives
+        residual = predictions_given - v
         # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), errors_halo.to(ROW_DOT), input_precision=ROW_PRECISION)
+        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
         d_errors = tl.load(
             d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_errors_halo = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         product_2 += tl.dot(
-            d_errors_halo.to(ROW_DOT),
+            d_residual.to(ROW_DOT),
             tl.trans(errors.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
@@ -1589,11 +1585,11 @@ def output_gradient_carried(
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_errors_halo = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         product_3 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        d_read_decay_2 += tl.sum(d_errors_halo * product_3, 1)
+        d_read_decay_2 += tl.sum(d_residual * product_3, 1)
         product_4 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
-        d_momentum_read_2 += tl.sum(-(d_errors_halo * product_4), 1)
+        d_momentum_read_2 += tl.sum(-(d_residual * product_4), 1)
         d_memory_next = tl.load(
             d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],

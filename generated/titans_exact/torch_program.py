@@ -94,10 +94,10 @@ def forward(
         value_5 = product_4 * momentum_read_each[block][..., :, None]
         # what the block's start predicts for each key
         predictions_given = product_3 * read_decay_each[block][..., :, None] - value_5
-        # E = dl/dpred at the block's M*
-        errors_halo = predictions_given - v_each[block]
+        # R: the error at what the block's start gives
+        residual = predictions_given - v_each[block]
         # E = (I + A)^-1 R
-        errors = torch.matmul(inverse_each[block].mT, errors_halo)
+        errors = torch.matmul(inverse_each[block].mT, residual)
         value_6 = momentum * momentum_written_each[block][..., None, None]
         value_7 = memory * kept_each[block][..., None, None]
         # M at the end
@@ -249,7 +249,7 @@ def backward(
     d_momentum_next_like = d_momentum_next
     d_momentum_next = d_momentum_next.flatten(0, 1)
     d_momentum_next_list = []
-    kept_d_errors_halo = []
+    kept_d_residual = []
     kept_value = []
     kept_value_2 = []
     value_4_each = blocks.each(value_4, count, d_memory_next_like)
@@ -281,9 +281,9 @@ def backward(
             d_memory_next,
             alpha=-1,
         )
-        d_errors_halo = torch.matmul(inverse_each[block], d_errors)
-        value_10 = d_errors_halo * read_decay_2_each[block][..., :, None]
-        value_11 = d_errors_halo * momentum_read_2_each[block][..., :, None]
+        d_residual = torch.matmul(inverse_each[block], d_errors)
+        value_10 = d_residual * read_decay_2_each[block][..., :, None]
+        value_11 = d_residual * momentum_read_2_each[block][..., :, None]
         value_12 = d_memory_next * kept_each[block][..., None, None]
         combined = torch.baddbmm(value_12 + product_3_each[block], k_each[block].mT, value_10)
         value_13 = d_memory_next * momentum_written_each[block][..., None, None]
@@ -294,7 +294,7 @@ def backward(
             value_11,
             alpha=-1,
         )
-        kept_d_errors_halo.append(d_errors_halo)
+        kept_d_residual.append(d_residual)
         kept_value.append(value_10)
         kept_value_2.append(value_11)
         d_memory_next, d_momentum_next = (combined, combined_2)
@@ -308,8 +308,8 @@ def backward(
     d_momentum_next_final = d_momentum_next.unflatten(0, d_momentum_next_like.shape[:2])
     d_momentum_next_blocks = blocks.stack(d_momentum_next_list[::-1], d_momentum_next_like)
     del d_momentum_next_list
-    d_errors_halo_2 = blocks.stack(kept_d_errors_halo[::-1], d_memory_next_like)
-    del kept_d_errors_halo
+    d_residual_2 = blocks.stack(kept_d_residual[::-1], d_memory_next_like)
+    del kept_d_residual
     kept_value_all = blocks.stack(kept_value[::-1], d_memory_next_like)
     del kept_value
     kept_value_2_all = blocks.stack(kept_value_2[::-1], d_memory_next_like)
@@ -321,7 +321,7 @@ def backward(
     value_16 = value_15 * saved_5
     combined_3 = blocks.add_product(blocks.add_product(product_5, value_16, k, -1), value_3, momentum.mT, -1)
     del product_5, value_3
-    d_read_decay = (d_errors_halo_2 * saved_9).sum(-1)
+    d_read_decay = (d_residual_2 * saved_9).sum(-1)
     d_read_decay_2 = (d_y * saved_0).sum(-1)
     running = blocks.cumsum(d_read_decay_2 * read_decay, -1, True, False)
     combined_4 = blocks.cumsum(d_read_decay * read_decay_2, -1, True, True) + running
@@ -333,8 +333,8 @@ def backward(
     total_2 = (d_memory_next_blocks * momentum).sum(-2).sum(-1)
     value_18 = (-product_8 - since_start * total_2[..., None]) * live * until_end_2
     d_kept = (d_memory_next_blocks * memory).sum(-2).sum(-1)
-    total_3 = (d_errors_halo_2 * saved_10).sum(-1)
-    product_9 = torch.matmul(d_errors_halo_2, saved_11.mT)
+    total_3 = (d_residual_2 * saved_10).sum(-1)
+    product_9 = torch.matmul(d_residual_2, saved_11.mT)
     value_19 = product_9 * lr[..., None, :]
     banded = value_19 * saved_6 * blocks.band(row, row, 1, None, like)
     product_10 = torch.matmul(banded, saved_4.mT)
@@ -406,8 +406,8 @@ def backward(
         -1,
     )
     del banded_6, kept_value_2_all, product_16
-    value_28 = -d_errors_halo_2
-    del d_errors_halo_2
+    value_28 = -d_residual_2
+    del d_residual_2
     d_momentum_kept = (d_momentum_next_blocks * momentum).sum(-2).sum(-1)
     value_29 = d_momentum_kept * momentum_kept
     del momentum_kept

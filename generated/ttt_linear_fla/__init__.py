@@ -1,6 +1,6 @@
 """TTT-Linear as in flash-linear-attention: the row factor is the token's own, residual at the read.
 
-    ℓ = ½ |pred − v|²
+    ℓ = ½ |pred − (v − k)|²
     eᵢ = ∂ℓ/∂pred  at  pred = M*ᵀ kᵢ   M* = the memory at the last border of 16 tokens
     Gₜ = kₜ eₜᵀ
     Mₜ = Mₜ₋₁ − Gₜ
