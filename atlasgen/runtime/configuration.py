@@ -78,8 +78,7 @@ def _default_configuration(rule: MemoryRule, target: str | None, name: str | Non
         return Configuration(structure_of_form(form), Tiles(others=KernelTiles(warps=8)))
     if program.block == 1 and walked_axis(program) != "F":
         # Every kernel reads the state, and of one row nothing else is worth more than a read of that.
-        warps = KernelTiles().warps if state_axis(program) is None else 8
-        return Configuration(structure_of_form("fused"), Tiles(others=KernelTiles(warps=warps)))
+        return Configuration(structure_of_form("fused"), Tiles(others=KernelTiles(warps=8)))
     if state_axis(program) is None:
         return DEFAULT
     axis = walked_axis(program)

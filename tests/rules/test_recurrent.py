@@ -84,6 +84,19 @@ RULES: dict[str, dict[str, Any]] = {
         "read": {"normaliser": "sum"},
         "retention": {"kind": "channel"},
     },
+    "terms with keys of their own": {
+        "loss": [
+            {"kind": "dot"},
+            {"kind": "l2", "key": "erased", "write": "written", "target": "0", "lr": "rate"},
+        ],
+        "inputs": {
+            "erased": {"shape": "key"},
+            "written": {"shape": "key"},
+            "rate": {"shape": "key", "range": "unit"},
+        },
+        "optimizer": {},
+        "retention": {"kind": "channel"},
+    },
     "polynomial features": {"features": {"kind": "poly", "degree": 2}, "window": 2},
 }
 SPLIT = Structure("split", "all", True, 4, schedule="recurrent")
