@@ -16,7 +16,7 @@ _PRODUCT = placeholder(0) * placeholder(1)
 
 
 def read_through(rows: Node, matrix: Node, axis: str) -> Node:
-    """sum over `axis` of rows * matrix; rows: [row axis, axis], matrix: [axis, other] or sums over sources."""
+    """sum over `axis` of rows * matrix, for rows with that axis and the sum of products `matrix`."""
     if axis not in matrix.dims:
         return build.mul(build.sum_(rows, axis), matrix)
     if build.is_negative(matrix):

@@ -93,7 +93,8 @@ def _default_configuration(rule: MemoryRule, target: str | None, name: str | Non
 def forms(rule: MemoryRule) -> dict[str, Structure]:
     """The forms that a rule's kernels have, each with a structure; the default's first."""
     default = default_configuration(rule).structure
-    others = {"split": ["fused"], "token_grid": ["tokens"]}.get(default.form, [])
+    pairs = {"split": ["fused"], "fused": ["split"], "token_grid": ["tokens"]}
+    others = pairs.get(default.form, [])
     return {default.form: default} | {form: structure_of_form(form) for form in others}
 
 
