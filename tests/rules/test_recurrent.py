@@ -210,3 +210,10 @@ def test_what_is_no_step_of_a_token_is_refused_by_field(more, field):
     rule = rule_from_table({"rule": "refused", "loss": "l2", "optimizer": STEP, **more})
     with pytest.raises(CompileError, match=field.replace(".", r"\.")):
         schedule(rule, "recurrent")
+
+
+def test_kernels_hold_a_window_or_refuse_it():
+    rule = rule_of("exact window", window=300)
+    assert schedule(rule, "recurrent").forward.halo == 299
+    with pytest.raises(CompileError, match=r"window\.length"):
+        TritonProgram(rule, None, "recurrent")
