@@ -67,9 +67,9 @@ def joins_axes(roots: list[Node], stop: set[Node]) -> bool:
 
 
 def rows_can_walk(roots: list[Node], stop: set[Node]) -> bool:
-    """True if the rows of sources can be walked: no scan along s has to be made inside."""
+    """True if there are rows of sources that can be walked: no scan along s has to be made inside."""
     nodes = [node for node in walk(roots, stop) if node not in stop]
-    return not any(
+    return any("s" in node.dims for node in nodes) and not any(
         node.op in ("cumsum", "decay", "decay_from_start", "decay_to_end", "decay_whole") for node in nodes
     )
 

@@ -53,7 +53,7 @@ FALLBACK = {
     "decay_whole": "whole_decay",
     "when_start": "at_border",
     "expand_age": "by_age",
-    "softmax": "softmax",
+    "softmax": "shares",
     "newton_schulz": "orthogonal",
     "newton_schulz_gradient": "d_orthogonal",
     "take": "factor",

@@ -78,7 +78,8 @@ class ForwardPlanner:
 
     def _output_store(self) -> tuple[Store, ...]:
         outputs = self.cuts.program.outputs
-        return tuple(Store(name, node, ("r", "V"), "rows") for name, node in outputs.items())
+        axes = ("V",) if self.cuts.program.block == 1 else ("r", "V")
+        return tuple(Store(name, node, axes, "rows") for name, node in outputs.items())
 
     def _output(self, loaded: dict[Node, str]) -> Kernel:
         roots = list(self.cuts.program.outputs.values())

@@ -78,6 +78,13 @@ def take(x, codes):
 
 
 @triton.jit
+def take_entries(x, codes):
+    # The same of one row.
+    place = tl.maximum(codes - 1, 0)
+    return tl.where(codes > 0, tl.gather(x, place, 0), (-codes).to(tl.float32))
+
+
+@triton.jit
 def split_log(log):
     # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
     # then have no digits lost, however strong the decay. A reset is counted, not summed.

@@ -8,11 +8,14 @@ from atlasgen.emit.axes import WIDE, extent_name, is_anchor, lane_name, mask_nam
 from atlasgen.emit.plan import Store
 from atlasgen.emit.triton_memory import NUMBERS
 from atlasgen.emit.triton_streams import Streams
-from atlasgen.ir.node import Node
+from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.operators import OPERATORS
 
 if TYPE_CHECKING:
     from atlasgen.emit.triton_kernel import KernelEmitter
+
+
+ROW_AXES = ROWS | {"h"}
 
 
 class Loads:
@@ -68,6 +71,18 @@ class Loads:
             return ""
         return f", mask={self.mask(dims)}{', other=0.0' if loads else ''}"
 
+    def row_mask(self, dims: tuple[str, ...], held: bool = False) -> str:
+        """The mask of rows of a token tensor, which hold tokens (held: of earlier calls)."""
+        if dims and dims[0] in ROW_AXES:
+            return self.mask(dims, self._row_mask(dims[0], held))
+        return f"live & {self.mask(dims)}" if dims else "live"
+
+    def row_address(self, tensor: str, dims: tuple[str, ...]) -> str:
+        """Address text of rows of a token tensor; without a row axis: of the block's only row."""
+        row = self.emitter.position(dims[0]) if dims and dims[0] in ROW_AXES else None
+        lanes = dims if row is None else dims[1:]
+        return self.memory.row_address(tensor, row, self.lane(lanes[0]) if lanes else None)
+
     def _row_mask(self, dim: str, held: bool = False) -> str:
         kind = "halo" if dim == "h" else "source" if self.emitter.position(dim) == "source" else "row"
         if held:
@@ -114,11 +129,11 @@ class Loads:
             address = f"{pointer} + head * WINDOW + age_lane"
             return f"tl.load({address}, mask=age_lane < WINDOW, other=0.0).to(tl.float32)"
         if kind == "live":
-            return f"{self._row_mask(node.dims[0])}.to(tl.float32)"
+            return f"{self.row_mask(node.dims)}.to(tl.float32)"
         if kind == "border":
             return self._border(node.dims)
         if kind == "exists":
-            return f"{self._exists(node.dims[0])}.to(tl.float32)"
+            return f"{self._exists(node.dims[0] if node.dims else 'r')}.to(tl.float32)"
         if kind in ("invariant", "capture_gradient"):
             return self._load_state(node, kind)
         raise ValueError(f"leaf {node} of kind {kind} is not loadable in {self.emitter.kernel.name}")
@@ -159,14 +174,13 @@ class Loads:
 
     def _load_rows(self, node: Node) -> str:
         """Rows of a token tensor; in a resumed call the window's rows of earlier calls too."""
+        address = self.row_address(node["name"], node.dims)
+        text = f"tl.load({address}, mask={self.row_mask(node.dims)}, other=0.0).to(tl.float32)"
+        if node["name"] not in self.windowed or node.dims[:1] not in (("s",), ("h",)):
+            return text
         row_dim = node.dims[0]
         lane = self.lane(node.dims[1]) if len(node.dims) > 1 else None
         position = self.emitter.position(row_dim)
-        address = self.memory.row_address(node["name"], position, lane)
-        mask = self.mask(node.dims, self._row_mask(row_dim))
-        text = f"tl.load({address}, mask={mask}, other=0.0).to(tl.float32)"
-        if node["name"] not in self.windowed or row_dim not in ("s", "h"):
-            return text
         self.memory.flag("RESUME")
         name = self.emitter.namer.name(node, node["name"] + ("_halo" if row_dim == "h" else ""))
         self.writer.line(f"{name} = {text}")
@@ -222,11 +236,10 @@ class Loads:
         return shared
 
     def _store_rows(self, store: Store, value: str, lanes: list[str]) -> None:
-        lane = lanes[1] if len(lanes) > 1 else None
-        address = self.memory.row_address(store.target, lanes[0], lane)
-        mask = self.mask(store.axes, self._row_mask(store.axes[0]))
-        self.writer.line(f"tl.store({address}, {value}, mask={mask})")
+        address = self.row_address(store.target, store.axes)
+        self.writer.line(f"tl.store({address}, {value}, mask={self.row_mask(store.axes)})")
         if store.window:
+            lane = lanes[1] if len(lanes) > 1 else None
             self.memory.flag("RESUME")
             size = _width(store.axes)
             self.writer.push("if RESUME:")
@@ -247,9 +260,10 @@ class Loads:
         value = self._at_age(store.node)
         if store.place == "rows":
             base = self.memory.rows_base(store.target)
-            row = self.lane(store.axes[0])
+            rows = store.axes[:1] if store.axes[0] in ROW_AXES else ()
+            row = self.lane(rows[0]) if rows else "row"
             address = f"{base} + {row} * {store.target}_row + age"
-            self.writer.line(f"tl.store({address}, {value}, mask={self._row_mask(store.axes[0])})")
+            self.writer.line(f"tl.store({address}, {value}, mask={self.row_mask(rows)})")
         else:
             pointer = self.memory.argument(f"{store.target}_pointer", "blocks", store.target)
             self.writer.line(f"tl.store({pointer} + slot * WINDOW + age, {value})")
@@ -265,9 +279,8 @@ class Loads:
             row, column = node["row"], node["column"]
             rows = emitter.align(emitter.position(row), (row,), matrix.dims)
             columns = emitter.align(emitter.position(column), (column,), matrix.dims)
-            axis = matrix.dims.index(column)
-            text = f"tl.where({rows} - {columns} == age, {emitter.text[matrix]}, 0.0)"
-            return f"tl.sum({text}, {axis})"
+            text = f"tl.where({rows} - {columns} == age, {emitter.operand(matrix)}, 0.0)"
+            return f"tl.sum({text}, {matrix.dims.index(column)})" if column in matrix.dims else text
         if "c" not in node.dims and node in emitter.text:
             return emitter.text[node]
         args = [self._at_age(a) if has_c(a) else emitter.operand(a) for a in node.args]

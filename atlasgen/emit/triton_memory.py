@@ -64,9 +64,11 @@ class Memory:
             self.writer.line(f"{base} = {pointer} + {offset}")
         return base
 
-    def row_address(self, tensor: str, row: str, lane: str | None) -> str:
-        """Address text of rows (and lanes) of a token tensor."""
+    def row_address(self, tensor: str, row: str | None, lane: str | None) -> str:
+        """Address text of rows (and lanes) of a token tensor; no row: of the block's only one."""
         base = self.rows_base(tensor)
+        if row is None:
+            return base if lane is None else f"{base} + {lane}"
         if lane is None:
             return f"{base} + {row} * {tensor}_row"
         return f"{base} + {row}[:, None] * {tensor}_row + {lane}[None, :]"

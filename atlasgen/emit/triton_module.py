@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from atlasgen.emit import channel_library, tile_library
 from atlasgen.emit.axes import FEATURES
@@ -18,6 +18,7 @@ from atlasgen.emit.triton_kernel import KernelEmitter
 from atlasgen.emit.triton_memory import Argument
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import Carry
+from atlasgen.passes.unit_rows import unit_rows
 from atlasgen.schedules.serve import Scheduled
 
 GENERATOR = "1"
@@ -56,6 +57,7 @@ class FunctionEmitter:
         self.scheduled, self.kernel = scheduled, kernel
         program, backward = scheduled.forward, scheduled.backward
         self.program = program
+        self.unit = program.block == 1
         names = {**backward.names, **program.names}
         new = kernel.rewritten
         names |= {new[node]: name for node, name in names.items() if node in new}
@@ -126,7 +128,7 @@ class FunctionEmitter:
             write("memory_index = tl.cast(program, tl.int64)")
         write("batch = memory_index // heads")
         write("head = memory_index % heads")
-        write("row = tl.arange(0, BLOCK_ROWS)")
+        write("row = 0  # the block's only one" if self.unit else "row = tl.arange(0, BLOCK_ROWS)")
         dims = self._dims()
         if "h" in dims:
             write("halo_row = tl.arange(0, BLOCK_HALO)")
@@ -174,9 +176,9 @@ class FunctionEmitter:
         write("start = tl.cast(block, tl.int64) * ROWS - phase")
         write("first = tl.cast(tl.maximum(-start, 0), tl.int32)")
         write("last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)")
-        write("live = (row >= first) & (row < last)")
+        write("live = last > 0" if self.unit else "live = (row >= first) & (row < last)")
         held = bool(self.emitter.loads.windowed)
-        if held:
+        if held and not self.unit:
             write("is_held = (row < first) & (row >= first - HELD)")
         if "h" in dims:
             write("earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)")
@@ -367,9 +369,16 @@ def _argument_order(argument: Argument) -> tuple[int, str]:
     return order.get(argument.kind, 0), argument.name
 
 
+def for_kernels(scheduled: Scheduled) -> Scheduled:
+    """The rule's programs as kernels compute them: polynomials expanded, a block's only row without axis."""
+    scheduled = with_monomials(scheduled)
+    forward, backward = unit_rows(scheduled.forward, scheduled.backward)
+    return replace(scheduled, forward=forward, backward=backward)
+
+
 def emit_module(scheduled: Scheduled, structure: Structure) -> EmittedModule:
     """All kernels of a rule under one structure, as one module's source."""
-    scheduled = with_monomials(scheduled)
+    scheduled = for_kernels(scheduled)
     plan = make_plan(scheduled.forward, scheduled.backward, structure)
     kernels = {kernel.name: FunctionEmitter(scheduled, kernel).emit() for kernel in plan.kernels}
     body = "\n\n".join(kernel.text for kernel in kernels.values())

@@ -76,6 +76,9 @@ def _default_configuration(rule: MemoryRule, target: str | None, name: str | Non
         iterated = any(node.op == "newton_schulz" for node in program.nodes())
         form = "token_grid" if iterated else "tokens"
         return Configuration(structure_of_form(form), Tiles(others=KernelTiles(warps=8)))
+    if program.block == 1 and walked_axis(program) != "F":
+        # Every kernel reads the state, and of one row nothing else is worth more than a read of that.
+        return Configuration(structure_of_form("fused"), Tiles(others=KernelTiles(warps=8)))
     if state_axis(program) is None:
         return DEFAULT
     axis = walked_axis(program)
@@ -90,7 +93,8 @@ def _default_configuration(rule: MemoryRule, target: str | None, name: str | Non
 def forms(rule: MemoryRule) -> dict[str, Structure]:
     """The forms that a rule's kernels have, each with a structure; the default's first."""
     default = default_configuration(rule).structure
-    others = {"split": ["fused"], "token_grid": ["tokens"]}.get(default.form, [])
+    pairs = {"split": ["fused"], "fused": ["split"], "token_grid": ["tokens"]}
+    others = pairs.get(default.form, [])
     return {default.form: default} | {form: structure_of_form(form) for form in others}
 
 

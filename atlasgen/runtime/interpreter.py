@@ -3,7 +3,8 @@
 Triton's interpreter (``TRITON_INTERPRET=1`` before a kernel module is imported) runs every program
 of a grid in numpy, which has no bfloat16: the interpreter keeps such values as their 16 bits in
 uint16 and, up to Triton 3.9, computes on those bits as if they were integers and cuts float32 off
-instead of rounding it. :func:`install_shim` repairs both. :func:`count` counts launches, bytes and
+instead of rounding it; and it makes a tile of a comparison of two numbers one of integers, which is no mask.
+:func:`install_shim` repairs these. :func:`count` counts launches, bytes and
 flops of matrix products.
 
 Both replace methods of the interpreter's classes, by the names that Triton 3.6 to 3.9 share.
@@ -173,6 +174,18 @@ def _as_tf32(handle: Any) -> Any:
     return TensorHandle(np.where(np.isfinite(handle.data), rounded, handle.data), handle.dtype)
 
 
+def _splat(original: Callable[..., Any]) -> Callable[..., Any]:
+    """A number as a tile; that of a comparison keeps its boolean, which Triton casts to the operands."""
+
+    @functools.wraps(original)
+    def method(self: Any, shape: Any, source: Any) -> Any:
+        if source.data.dtype != np.bool_:
+            return original(self, shape, source)
+        return TensorHandle(np.full(shape.shape, source.data), tl.int1)
+
+    return method
+
+
 def _constant(self: Any, value: float) -> Any:
     return TensorHandle(narrow(np.array([value], dtype=np.float32)), tl.bfloat16)
 
@@ -212,6 +225,7 @@ _SHIM: dict[str, Callable[[Callable[..., Any]], Callable[..., Any]]] = {
     "cast_impl": _cast,
     "create_fp_to_fp": _cast_with_rounding_mode,
     "create_dot": _dot,
+    "create_splat": _splat,
 }
 _INSTALLED = "_atlasgen_bfloat16"
 

@@ -7,14 +7,15 @@ from itertools import groupby
 from typing import Any
 
 import torch
+import triton
 import triton.language as tl
 from torch import Tensor
 
 from atlasgen.emit.axes import is_anchor
 from atlasgen.emit.backward_plan import head_gradient
-from atlasgen.emit.monomials import with_monomials
 from atlasgen.emit.plan import SINGLE, Kernel
 from atlasgen.emit.refusals import refuse_without_kernels
+from atlasgen.emit.triton_module import for_kernels
 from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.program import Carry
 from atlasgen.runtime import halo, interpreter, polynomial
@@ -45,7 +46,7 @@ class TritonProgram:
         interpreter.install_shim()
         self.rule = rule
         self.schedule = name if configuration is None else configuration.structure.schedule
-        self.scheduled = with_monomials(schedule(rule, self.schedule))
+        self.scheduled = for_kernels(schedule(rule, self.schedule))
         self.program = self.scheduled.forward
         self.configuration = configuration
         self.windowed = self.scheduled.windowed
@@ -205,7 +206,7 @@ class Call:
         if leaf.get("index") is not None:
             own = [self.sizes.rows]
         if not own or not (ROWS & set(leaf.dims) or leaf.get("index") is not None):
-            value = evaluate_number(str(leaf["default"]), {})
+            value = evaluate_number(str(leaf["default"]), {"row": 0})
             return torch.full((self.sizes.heads, *own), value, device=self.v.device)
         entries = [evaluate_number(leaf["default"], {"row": row}) for row in range(own[0])]
         return torch.tensor(entries, device=self.v.device).expand(self.sizes.heads, -1)
@@ -337,7 +338,9 @@ class Call:
         sizes = self.sizes
         rows = found[name]
         size = rows.shape[-1] if rows.ndim == 4 else 1
-        grid = sizes.batch * sizes.heads * sizes.blocks
+        reach = -(-sizes.halo // sizes.rows)
+        span = min(sizes.halo, sizes.rows)
+        grid = sizes.batch * sizes.heads * (sizes.blocks - 1 + reach)
         kernel: Any = halo.add_halo
         kernel[(grid,)](
             self.tensors[f"d_{name}_halo"],
@@ -355,7 +358,9 @@ class Call:
             HALO=sizes.halo,
             HELD=sizes.window - 1,
             SIZE=size,
-            BLOCK_HALO=padded(sizes.halo),
+            REACH=reach,
+            SPAN=span,
+            BLOCK_SPAN=triton.next_power_of_2(span),
             BLOCK_SIZE=padded(size),
         )
 
@@ -376,7 +381,7 @@ class Call:
                 continue
             total = self.tensors[buffer].sum((0, 2))
             if column is None:
-                totals[name] = totals.get(name, 0.0) + total
+                totals[name] = totals.get(name, 0.0) + total.reshape(given[name].shape)
             else:
                 table = torch.zeros(given[name].shape, device=total.device)
                 table[:, column] = total

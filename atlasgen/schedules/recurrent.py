@@ -21,6 +21,7 @@ from atlasgen.derive.memory import Weight
 from atlasgen.ir import build
 from atlasgen.ir.differentiate import backpropagate
 from atlasgen.ir.node import ROWS, Node
+from atlasgen.ir.outer import read_through, scaled
 from atlasgen.ir.program import Carry
 from atlasgen.ir.scalar import placeholder, power
 from atlasgen.schedules.dual import DualForm, outer_sum, retained
@@ -165,7 +166,7 @@ class RecurrentForm(DualForm):
         factors = self.factors[weight.name]
         at_update = self.rule.optimizer.lr_at == "update"
         if not at_update:
-            gradient = build.mul(factors.lr, gradient)
+            gradient = scaled(factors.lr, gradient)
         moved = build.add(build.mul(factors.theta, speed), gradient) if self.momentum else gradient
         update = moved
         if self.momentum and self.rule.optimizer.nesterov:
@@ -178,7 +179,7 @@ class RecurrentForm(DualForm):
         if self.momentum or transforms:  # without them the gradient is zero in a row without a token
             rate = build.mul(only_row(live("j")), rate)
         kept = build.mul(factors.alpha, state) if plain else self._kept(weight, state)
-        written = build.sub(kept, build.mul(rate, update))
+        written = build.sub(kept, scaled(rate, update))
         return Moved(written if plain else self._projected(weight, written, state), moved)
 
     def _kept(self, weight: Weight, state: Node) -> Node:
@@ -255,7 +256,7 @@ class RecurrentForm(DualForm):
         return super()._read(self.read_from)
 
     def _read_weight(self, weight: Weight, bias: Weight | None, value: Node) -> Node:
-        result = build.dot(value, self.read_from[weight.name], weight.axes[0])
+        result = read_through(value, self.read_from[weight.name], weight.axes[0])
         return result if bias is None else build.add(result, self.read_from[bias.name])
 
     def _inverse_total(self, query: Featured) -> Node:

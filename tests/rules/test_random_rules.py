@@ -27,6 +27,7 @@ from atlasgen.spec import rule_from_table
 from atlasgen.spec.rule import MemoryRule
 from tests.emit.test_structures import backend_of
 from tests.rules.compare import BACKENDS, Shape, check, check_random, compiled, make_case, refused
+from tests.rules.exact_strategies import EXACT_FIELDS, drawn_exact_calls, exact_table
 from tests.rules.strategies import (
     LENGTHS,
     Choice,
@@ -47,6 +48,7 @@ CHUNKS = 6
 INTERPRETED = 40
 SECONDS = 30.0
 WIDE_COUNT, WIDE_CHUNKS = 200, 4
+EXACT_COUNT = 120
 LONGEST_INTERPRETED = 11  # tokens of an interpreted call of a wide rule
 
 _drawn = lru_cache(drawn_calls)
@@ -120,6 +122,28 @@ def test_random_wide_rules_on_torch(chunk):
     assert served >= 0.85 * len(drawn), counts
     # Maps of the update lift rounding, and norms of few entries do: more rules are ill-conditioned.
     assert counts["agrees"] >= 0.8 * served and counts["grows"] <= 0.05 * served, counts
+
+
+def test_random_exact_rules_on_torch():
+    drawn = drawn_exact_calls(EXACT_COUNT)
+    counts = _tried("torch", drawn, 600.0, exact_table)
+    served = len(drawn) - counts["refused"]
+    assert served >= 0.85 * len(drawn), counts
+    assert counts["agrees"] >= 0.8 * served and counts["grows"] <= 0.05 * served, counts
+
+
+def test_every_exact_value_occurs_in_served_rules():
+    seen: Counter[tuple[str, str]] = Counter()
+    for member in drawn_exact_calls(EXACT_COUNT):
+        try:
+            schedule(rule_from_table(exact_table(member.fields)))
+        except (SpecError, CompileError) as error:
+            assert refused(error)
+            continue
+        seen.update(member.fields.items())
+    wanted = {(name, value) for name, values in EXACT_FIELDS.items() for value in values}
+    wanted -= {("boundary", "carry")}  # served without a window alone
+    assert min(seen[entry] for entry in wanted) >= 2, sorted(wanted, key=lambda entry: seen[entry])[:5]
 
 
 def test_every_wide_value_occurs_in_served_rules():
@@ -203,6 +227,20 @@ def test_random_wide_rules_interpreted(chunk):
     drawn = [_short(member) for member in drawn_wide_calls(WIDE_COUNT)[chunk::2]]
     counts = _tried(_forms_in_turn(), drawn, SECONDS, wide_table)
     assert counts["agrees"] >= 1, counts
+
+
+def test_random_exact_rules_interpreted():
+    drawn = [_short(member) for member in drawn_exact_calls(EXACT_COUNT)]
+    counts = _tried(_forms_in_turn(), drawn, SECONDS, exact_table)
+    assert counts["agrees"] >= 1, counts
+
+
+@pytest.mark.slow
+def test_random_exact_rules_interpreted_all():
+    drawn = [_short(member) for member in drawn_exact_calls(EXACT_COUNT)]
+    counts = _tried(_forms_in_turn(), drawn, 3600.0, exact_table)
+    assert counts["not tried"] == 0, counts
+    assert counts["agrees"] >= 0.8 * (len(drawn) - counts["refused"]), counts
 
 
 @pytest.mark.slow

@@ -33,7 +33,8 @@ class Take(Operator):
         return f"blocks.polynomial.take({args[0]}, {args[1]})"
 
     def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
-        return f"take({args[0]}, {args[1]})"
+        function = "take" if len(node.args[0].dims) > 1 else "take_entries"
+        return f"{function}({args[0]}, {args[1]})"
 
     def keeps_zero(self, node: Node, dim: str) -> bool:
         return dim in node.args[1].dims  # a code 0; a row of zeros has ones where codes are -1
