@@ -70,7 +70,6 @@ def forward(
     kept_errors = []
     k_each = blocks.each(k, count, memory_like)
     inverse_each = blocks.each(inverse, count, memory_like)
-    del inverse
     read_decay_each = blocks.each(read_decay, count, memory_like)
     del read_decay
     momentum_read_each = blocks.each(momentum_read, count, memory_like)
@@ -154,9 +153,10 @@ def forward(
         "saved_6": scores,
         "saved_7": decay_2,
         "saved_8": product,
-        "saved_9": kept_value_all,
-        "saved_10": kept_value_2_all,
-        "saved_11": errors_2,
+        "saved_9": inverse,
+        "saved_10": kept_value_all,
+        "saved_11": kept_value_2_all,
+        "saved_12": errors_2,
         "memory": memory_final,
         "momentum": momentum_final,
         "memory_blocks": memory_blocks,
@@ -182,18 +182,19 @@ def backward(
     d_momentum_next,
     d_memory_next,
     q,
-    saved_11,
+    saved_12,
     saved_5,
     saved_2,
     saved_4,
     saved_3,
-    saved_6,
-    saved_8,
     saved_9,
-    saved_0,
     saved_10,
+    saved_0,
+    saved_11,
+    saved_6,
     saved_7,
     saved_1,
+    saved_8,
 ):
     """The loop over blocks from the last to the first, then the gradients of all rows."""
     like = d_y
@@ -224,19 +225,13 @@ def backward(
     attention = value_7 * lr[..., None, :]
     product_2 = torch.matmul(attention.mT, d_y)
     del attention
-    value_8 = saved_6 * saved_8
-    # (Q X^T) * P
-    attention_2 = value_8 * lr[..., None, :]
-    # (I + A)^-1
-    inverse = blocks.unit_inverse(attention_2, True)
-    del attention_2
     # a: decay of the memory since the block's start
     read_decay_2 = blocks.decay_from_start(log_alpha_sums, True)
     # a_C: decay of the memory over the block
     kept = blocks.decay_whole(log_alpha_sums)
-    value_9 = saved_7 * live[..., None, :]
+    value_8 = saved_7 * live[..., None, :]
     # b: weight of S in each read
-    momentum_read_2 = (value_9 * since_start[..., None, :]).sum(-1)
+    momentum_read_2 = (value_8 * since_start[..., None, :]).sum(-1)
     # decay of S over the block
     momentum_kept = blocks.decay_whole(log_theta_sums)
     product_3 = torch.matmul(q.mT, value)
@@ -258,8 +253,7 @@ def backward(
     del value_6
     product_2_each = blocks.each(product_2, count, d_memory_next_like)
     del product_2
-    inverse_each = blocks.each(inverse, count, d_memory_next_like)
-    del inverse
+    saved_9_each = blocks.each(saved_9, count, d_memory_next_like)
     read_decay_2_each = blocks.each(read_decay_2, count, d_memory_next_like)
     kept_each = blocks.each(kept, count, d_memory_next_like)
     k_each = blocks.each(k, count, d_memory_next_like)
@@ -281,26 +275,26 @@ def backward(
             d_memory_next,
             alpha=-1,
         )
-        d_residual = torch.matmul(inverse_each[block], d_errors)
-        value_10 = d_residual * read_decay_2_each[block][..., :, None]
-        value_11 = d_residual * momentum_read_2_each[block][..., :, None]
-        value_12 = d_memory_next * kept_each[block][..., None, None]
-        combined = torch.baddbmm(value_12 + product_3_each[block], k_each[block].mT, value_10)
-        value_13 = d_memory_next * momentum_written_each[block][..., None, None]
-        value_14 = d_momentum_next * momentum_kept_each[block][..., None, None]
+        d_residual = torch.matmul(saved_9_each[block], d_errors)
+        value_9 = d_residual * read_decay_2_each[block][..., :, None]
+        value_10 = d_residual * momentum_read_2_each[block][..., :, None]
+        value_11 = d_memory_next * kept_each[block][..., None, None]
+        combined = torch.baddbmm(value_11 + product_3_each[block], k_each[block].mT, value_9)
+        value_12 = d_memory_next * momentum_written_each[block][..., None, None]
+        value_13 = d_momentum_next * momentum_kept_each[block][..., None, None]
         combined_2 = torch.baddbmm(
-            value_14 - value_13 - product_4_each[block],
+            value_13 - value_12 - product_4_each[block],
             k_each[block].mT,
-            value_11,
+            value_10,
             alpha=-1,
         )
         kept_d_residual.append(d_residual)
-        kept_value.append(value_10)
-        kept_value_2.append(value_11)
+        kept_value.append(value_9)
+        kept_value_2.append(value_10)
         d_memory_next, d_momentum_next = (combined, combined_2)
-    del inverse_each, k_each, kept_each, momentum_kept_each, momentum_read_2_each
-    del momentum_written_each, product_2_each, product_3_each, product_4_each
-    del read_decay_2_each, value_4_each, value_6_each
+    del k_each, kept_each, momentum_kept_each, momentum_read_2_each, momentum_written_each
+    del product_2_each, product_3_each, product_4_each, read_decay_2_each, saved_9_each
+    del value_4_each, value_6_each
     block = None
     d_memory_next_final = d_memory_next.unflatten(0, d_memory_next_like.shape[:2])
     d_memory_next_blocks = blocks.stack(d_memory_next_list[::-1], d_memory_next_like)
@@ -316,87 +310,89 @@ def backward(
     del kept_value_2
     product_5 = torch.matmul(value, memory.mT)
     del value
-    product_6 = torch.matmul(d_y, saved_11.mT)
-    value_15 = product_6 * lr[..., None, :]
-    value_16 = value_15 * saved_5
-    combined_3 = blocks.add_product(blocks.add_product(product_5, value_16, k, -1), value_3, momentum.mT, -1)
+    product_6 = torch.matmul(d_y, saved_12.mT)
+    value_14 = product_6 * lr[..., None, :]
+    value_15 = value_14 * saved_5
+    combined_3 = blocks.add_product(blocks.add_product(product_5, value_15, k, -1), value_3, momentum.mT, -1)
     del product_5, value_3
-    d_read_decay = (d_residual_2 * saved_9).sum(-1)
+    d_read_decay = (d_residual_2 * saved_10).sum(-1)
     d_read_decay_2 = (d_y * saved_0).sum(-1)
     running = blocks.cumsum(d_read_decay_2 * read_decay, -1, True, False)
     combined_4 = blocks.cumsum(d_read_decay * read_decay_2, -1, True, True) + running
     del read_decay_2
-    product_7 = torch.matmul(saved_11, d_memory_next_blocks.mT)
+    product_7 = torch.matmul(saved_12, d_memory_next_blocks.mT)
     total = (product_7 * k).sum(-1)
-    value_17 = total * lr
-    product_8 = (value_17[..., None, :] * saved_4).sum(-1)
+    value_16 = total * lr
+    product_8 = (value_16[..., None, :] * saved_4).sum(-1)
     total_2 = (d_memory_next_blocks * momentum).sum(-2).sum(-1)
-    value_18 = (-product_8 - since_start * total_2[..., None]) * live * until_end_2
+    value_17 = (-product_8 - since_start * total_2[..., None]) * live * until_end_2
     d_kept = (d_memory_next_blocks * memory).sum(-2).sum(-1)
-    total_3 = (d_residual_2 * saved_10).sum(-1)
-    product_9 = torch.matmul(d_residual_2, saved_11.mT)
-    value_19 = product_9 * lr[..., None, :]
-    banded = value_19 * saved_6 * blocks.band(row, row, 1, None, like)
+    total_3 = (d_residual_2 * saved_11).sum(-1)
+    product_9 = torch.matmul(d_residual_2, saved_12.mT)
+    value_18 = product_9 * lr[..., None, :]
+    banded = value_18 * saved_6 * blocks.band(row, row, 1, None, like)
     product_10 = torch.matmul(banded, saved_4.mT)
     combined_5 = -(total_3[..., :, None] * since_start[..., None, :]) - product_10
     del product_10
-    value_20 = combined_5 * saved_7 * live[..., None, :]
+    value_19 = combined_5 * saved_7 * live[..., None, :]
     del combined_5
-    banded_2 = value_20 * blocks.band(row, row, 2, None, like)
-    del value_20
+    banded_2 = value_19 * blocks.band(row, row, 2, None, like)
+    del value_19
     banded_3 = blocks.cumsum(banded_2, -1, False, True) * blocks.band(row, row, 1, None, like)
     del banded_2
     total_4 = (d_y * saved_1).sum(-1)
-    value_21 = value_15 * saved_3
-    del value_15
-    product_11 = torch.matmul(value_21, saved_4.mT)
+    value_20 = value_14 * saved_3
+    del value_14
+    product_11 = torch.matmul(value_20, saved_4.mT)
     combined_6 = -(total_4[..., :, None] * since_start[..., None, :]) - product_11
     del product_11
-    value_22 = combined_6 * saved_2 * live[..., None, :]
+    value_21 = combined_6 * saved_2 * live[..., None, :]
     del combined_6
-    banded_4 = value_22 * blocks.band(row, row, 1, None, like)
-    del value_22
+    banded_4 = value_21 * blocks.band(row, row, 1, None, like)
+    del value_21
     banded_5 = blocks.cumsum(banded_4, -1, False, True) * blocks.band(row, row, 0, None, like)
     del banded_4
-    running_2 = blocks.cumsum(value_18, -1, False, True)
+    running_2 = blocks.cumsum(value_17, -1, False, True)
     combined_7 = running_2 + (d_kept * kept)[..., None] + banded_3.sum(-2) + banded_5.sum(-2)
     del banded_3, banded_5, kept
-    product_12 = (total_3[..., :, None] * value_9).sum(-2)
+    product_12 = (total_3[..., :, None] * value_8).sum(-2)
     product_13 = (total_4[..., :, None] * value_2).sum(-2)
-    value_23 = (-(value_5 * total_2[..., None]) - product_12 - product_13) * since_start
-    running_3 = blocks.cumsum(value_23, -1, True, False)
-    product_14 = torch.matmul(saved_11, d_momentum_next_blocks.mT)
-    banded_6 = value_19 * saved_8 * blocks.band(row, row, 1, None, like)
-    del value_19
-    value_24 = product_14 * momentum_weights[..., :, None]
-    value_25 = product_7 * last_weights[..., :, None]
+    value_22 = (-(value_5 * total_2[..., None]) - product_12 - product_13) * since_start
+    running_3 = blocks.cumsum(value_22, -1, True, False)
+    product_14 = torch.matmul(saved_12, d_momentum_next_blocks.mT)
+    banded_6 = value_18 * saved_8 * blocks.band(row, row, 1, None, like)
+    del value_18
+    value_23 = product_14 * momentum_weights[..., :, None]
+    value_24 = product_7 * last_weights[..., :, None]
     del product_7
     combined_8 = blocks.add_product(
-        blocks.add_product(value_24 - value_25, banded_6.mT, k, -1),
-        value_16.mT,
+        blocks.add_product(value_23 - value_24, banded_6.mT, k, -1),
+        value_15.mT,
         q,
         -1,
     )
-    del value_16, value_24, value_25
+    del value_15, value_23, value_24
     d_momentum_weights = (product_14 * k).sum(-1)
     del product_14
     running_4 = blocks.cumsum(d_momentum_weights * lr * until_end, -1, False, True)
-    product_15 = torch.matmul(value_9.mT, banded)
-    del banded, value_9
-    value_26 = value_17[..., None, :] * value_5[..., :, None]
-    combined_9 = blocks.add_product(-value_26 - product_15, value_2.mT, value_21, -1)
-    del product_15, value_2, value_21, value_26
+    product_15 = torch.matmul(value_8.mT, banded)
+    del banded, value_8
+    value_25 = value_16[..., None, :] * value_5[..., :, None]
+    combined_9 = blocks.add_product(-value_25 - product_15, value_2.mT, value_20, -1)
+    del product_15, value_2, value_20, value_25
     banded_7 = combined_9 * saved_4 * blocks.band(row, row, 1, None, like)
     del combined_9
     banded_8 = blocks.cumsum(banded_7, -1, False, True) * blocks.band(row, row, 0, None, like)
     del banded_7
     combined_10 = running_4 + banded_8.sum(-2)
     del banded_8
-    total_5 = (product_9 * value_8 * blocks.band(row, row, 1, None, like)).sum(-2)
-    del product_9, value_8
-    value_27 = d_momentum_weights * until_end
-    combined_11 = value_27 - total * product - total_5 - (product_6 * value_7).sum(-2)
+    banded_9 = product_9 * (saved_6 * saved_8) * blocks.band(row, row, 1, None, like)
+    del product_9
+    value_26 = d_momentum_weights * until_end
+    total_5 = (product_6 * value_7).sum(-2)
     del product_6, value_7
+    combined_11 = value_26 - total * product - banded_9.sum(-2) - total_5
+    del banded_9
     product_16 = torch.matmul(kept_value_all, memory.mT)
     del kept_value_all
     combined_12 = blocks.add_product(
@@ -406,10 +402,10 @@ def backward(
         -1,
     )
     del banded_6, kept_value_2_all, product_16
-    value_28 = -d_residual_2
+    value_27 = -d_residual_2
     del d_residual_2
     d_momentum_kept = (d_momentum_next_blocks * momentum).sum(-2).sum(-1)
-    value_29 = d_momentum_kept * momentum_kept
+    value_28 = d_momentum_kept * momentum_kept
     del momentum_kept
     return {
         "part_0": combined_3,
@@ -420,8 +416,8 @@ def backward(
         "part_5": combined_10,
         "part_6": combined_11,
         "part_7": combined_12,
-        "part_8": value_28,
-        "part_9": value_29,
+        "part_8": value_27,
+        "part_9": value_28,
         "d_memory": d_memory_next_final,
         "d_momentum": d_momentum_next_final,
         "d_memory_blocks": d_memory_next_blocks,

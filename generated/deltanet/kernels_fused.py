@@ -1,0 +1,412 @@
+"""Kernels of the memory rule deltanet (fused).
+
+Rule d45c981804be, schedule wy, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def diagonal_blocks(matrix, size: tl.constexpr):
+    """[count, size, size]: the square blocks along the diagonal."""
+    count: tl.constexpr = matrix.shape[0] // size
+    tiles = tl.reshape(matrix, [count, size, count, size])
+    block = tl.arange(0, count)
+    own = block[:, None, None, None] == block[None, None, :, None]
+    return tl.sum(tl.where(own, tiles, 0.0), 2)
+
+
+@triton.jit
+def quadrant(blocks, row: tl.constexpr, column: tl.constexpr):
+    """[count, half, half]: the quarter of each block at a row and a column, 0 or 1."""
+    half: tl.constexpr = blocks.shape[1] // 2
+    tiles = tl.reshape(blocks, [blocks.shape[0], 2, half, 2, half])
+    side = tl.arange(0, 2)
+    tiles = tl.sum(tl.where(side[None, None, None, :, None] == column, tiles, 0.0), 3)
+    return tl.sum(tl.where(side[None, :, None, None] == row, tiles, 0.0), 1)
+
+
+@triton.jit
+def small_inverses(blocks):
+    """(I + A)^-1 of strictly lower blocks [count, 16, 16], one row after the other."""
+    row = tl.arange(0, 16)[None, :, None]
+    column = tl.arange(0, 16)[None, None, :]
+    inverse = tl.where(row == column, 1.0, 0.0) + tl.zeros_like(blocks)
+    for step in range(1, 16):
+        weights = tl.sum(tl.where(row == step, blocks, 0.0), 1)
+        found = tl.sum(tl.expand_dims(weights, 2) * inverse, 1)
+        inverse = tl.where(row == step, inverse - tl.expand_dims(found, 1), inverse)
+    return inverse
+
+
+@triton.jit
+def paired_inverses(inverses, blocks):
+    """The inverses of pairs of blocks: [[D, 0], [L, D']]^-1 has -D'^-1 L D^-1 in its corner.
+
+    inverses: [2 count, half, half], of the halves. blocks: I + A [count, 2 half, 2 half], of the pairs.
+    """
+    count: tl.constexpr = blocks.shape[0]
+    half: tl.constexpr = inverses.shape[1]
+    halves = tl.reshape(inverses, [count, 2, half, half])
+    side = tl.arange(0, 2)
+    first = tl.sum(tl.where(side[None, :, None, None] == 0, halves, 0.0), 1)
+    second = tl.sum(tl.where(side[None, :, None, None] == 1, halves, 0.0), 1)
+    corner = -square_product(square_product(second, quadrant(blocks, 1, 0)), first)
+    row, column = (side[None, :, None, None, None], side[None, None, None, :, None])
+    inside = tl.where(row == 1, corner[:, None, :, None, :], 0.0)
+    diagonal = tl.where(row == 0, first[:, None, :, None, :], second[:, None, :, None, :])
+    joined = tl.where(row == column, diagonal, tl.where(column == 0, inside, 0.0))
+    return tl.reshape(joined, [count, 2 * half, 2 * half])
+
+
+@triton.jit
+def unit_inverse(lower):
+    """(I + A)^-1 of a strictly lower A: by substitution in blocks of 16 rows, then by pairs of blocks."""
+    inverse = small_inverses(diagonal_blocks(lower, 16))
+    for level in tl.static_range(1, 5):
+        if 16 << level <= lower.shape[0]:
+            inverse = paired_inverses(inverse, diagonal_blocks(lower, 16 << level))
+    return tl.reshape(inverse, lower.shape)
+
+
+@triton.jit
+def square_product(left, right):
+    return tl.dot(left, right, input_precision="ieee")
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def forward(
+    k_pointer,
+    length_pointer,
+    lr_pointer,
+    memory_blocks_pointer,
+    memory_final_pointer,
+    memory_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    y_pointer,
+    k_head,
+    k_row,
+    lr_head,
+    lr_row,
+    q_head,
+    q_row,
+    v_head,
+    v_row,
+    y_head,
+    y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    SAVE: tl.constexpr,
+    STORE_FINAL: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The memory from block to block and the reads of each block."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    memory = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if HAS_INITIAL:
+        memory += tl.load(
+            memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for block in range(0, blocks):
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = (row >= first) & (row < last)
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        if SAVE:
+            tl.store(
+                memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+        live_2 = live.to(tl.float32)
+        # p_C: last row of P
+        last_weights = lr * live_2
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # Q X^T
+        scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        # (Q X^T) * P
+        attention = tl.where(row[:, None] >= row[None, :], last_weights[None, :] * scores, 0.0)
+        # Q X^T
+        scores_2 = tl.dot(k.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        # (Q X^T) * P
+        attention_2 = tl.where(row[:, None] - row[None, :] >= 1, last_weights[None, :] * scores_2, 0.0)
+        # (I + A)^-1
+        inverse = tl.trans(unit_inverse(attention_2))
+        # what the block's start predicts for each key
+        predictions_given = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # R: the error at what the block's start gives
+        residual = predictions_given - v
+        # E = (I + A)^-1 R
+        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+        reads = product - product_2
+        y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+        tl.store(
+            y_block + row[:, None] * y_row + value[None, :],
+            reads,
+            mask=live[:, None] & is_value[None, :],
+        )
+        product_3 = tl.dot(
+            tl.trans((last_weights[:, None] * k).to(ROW_DOT)),
+            errors.to(ROW_DOT),
+            input_precision=ROW_PRECISION,
+        )
+        # M at the end
+        memory_next = memory - product_3
+        memory = memory_next
+    if STORE_FINAL:
+        tl.store(
+            memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            memory,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def backward(
+    d_k_pointer,
+    d_lr_pointer,
+    d_memory_final_pointer,
+    d_memory_pointer,
+    d_q_pointer,
+    d_v_pointer,
+    d_y_pointer,
+    k_pointer,
+    length_pointer,
+    lr_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    d_k_head,
+    d_k_row,
+    d_lr_head,
+    d_lr_row,
+    d_q_head,
+    d_q_row,
+    d_v_head,
+    d_v_row,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    lr_head,
+    lr_row,
+    q_head,
+    q_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    GRAD_FINAL: tl.constexpr,
+    GRAD_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """All gradients, from the last block to the first."""
+    program = tl.program_id(0)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    d_memory_next = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if GRAD_FINAL:
+        d_memory_next += tl.load(
+            d_memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for step in range(0, blocks):
+        block = blocks - 1 - step
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = (row >= first) & (row < last)
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+        live_2 = live.to(tl.float32)
+        # p_C: last row of P
+        last_weights = lr * live_2
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # Q X^T
+        scores = tl.dot(k.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        # (Q X^T) * P
+        attention = tl.where(row[:, None] - row[None, :] >= 1, last_weights[None, :] * scores, 0.0)
+        # (I + A)^-1
+        inverse = tl.trans(unit_inverse(attention))
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # what the block's start predicts for each key
+        predictions_given = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # R: the error at what the block's start gives
+        residual = predictions_given - v
+        # E = (I + A)^-1 R
+        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product = tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_scores = tl.where(row[:, None] >= row[None, :], -(product * last_weights[None, :]), 0.0)
+        product_2 = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_3 = tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            product_2 + product_3,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        product_4 = tl.dot(
+            errors.to(ROW_DOT),
+            tl.trans(d_memory_next.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+        product_5 = tl.dot(
+            (last_weights[:, None] * k).to(DOT),
+            d_memory_next.to(DOT),
+            input_precision=PRECISION,
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # Q X^T
+        scores_2 = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        # (Q X^T) * P
+        attention_2 = tl.where(row[:, None] >= row[None, :], last_weights[None, :] * scores_2, 0.0)
+        product_6 = tl.dot(
+            tl.trans(attention_2.to(ROW_DOT)),
+            d_reads.to(ROW_DOT),
+            input_precision=ROW_PRECISION,
+        )
+        d_errors = -product_5 - product_6
+        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_7 = tl.dot(
+            d_residual.to(ROW_DOT),
+            tl.trans(errors.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+        banded = tl.where(row[:, None] - row[None, :] >= 1, -(product_7 * scores), 0.0)
+        banded_2 = tl.where(row[:, None] >= row[None, :], -(product * scores_2), 0.0)
+        d_last_weights = tl.sum(-(product_4 * k), 1) + tl.sum(banded, 0) + tl.sum(banded_2, 0)
+        d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
+        tl.store(d_lr_block + row * d_lr_row, d_last_weights * live_2, mask=live)
+        d_scores_2 = tl.where(row[:, None] - row[None, :] >= 1, -(product_7 * last_weights[None, :]), 0.0)
+        product_8 = tl.dot(tl.trans(d_scores_2.to(ROW_DOT)), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_9 = tl.dot(tl.trans(d_scores.to(ROW_DOT)), q.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_10 = tl.dot(
+            d_residual.to(ROW_DOT),
+            tl.trans(memory.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+        product_11 = tl.dot(d_scores_2.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        combined = product_8 + product_9 - product_4 * last_weights[:, None] + (product_10 + product_11)
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
+        tl.store(
+            d_v_block + row[:, None] * d_v_row + value[None, :],
+            -d_residual,
+            mask=live[:, None] & is_value[None, :],
+        )
+        product_12 = tl.dot(tl.trans(k.to(ROW_DOT)), d_residual.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_13 = tl.dot(tl.trans(q.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_memory_next = d_memory_next + product_12 + product_13
+    if GRAD_INITIAL:
+        tl.store(
+            d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            d_memory_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
