@@ -9,7 +9,7 @@ from rich.markup import escape
 
 from atlasgen.cli.console import FAILED, compile_panel, console, errors, spec_panel
 from atlasgen.errors import CompileError, SpecError
-from atlasgen.schedules.serve import refused
+from atlasgen.schedules.serve import refused, schedule
 from atlasgen.spec import load_rule
 
 
@@ -30,9 +30,9 @@ def check(
             continue
         entries = refused(rule)
         if not entries:
-            output.print(
-                f"[green]ok[/green]      {escape(spec)}: rule {rule.name} [dim]{rule.hash}[/dim], dual form"
-            )
+            form = schedule(rule).schedule
+            said = f"rule {rule.name} [dim]{rule.hash}[/dim], {form} form"
+            output.print(f"[green]ok[/green]      {escape(spec)}: {said}")
             continue
         failed += not valid_only
         output.print(f"[yellow]valid[/yellow]   {escape(spec)}: rule {rule.name}, not served yet:")

@@ -21,7 +21,7 @@ from atlasgen.cli.equations import error_text, update_equations
 from atlasgen.cli.facts import costs, extents, least_bytes, reasons, state_bytes
 from atlasgen.errors import CompileError
 from atlasgen.runtime.signature import signature_of
-from atlasgen.schedules.serve import Scheduled, refused, schedule
+from atlasgen.schedules.serve import Scheduled, admitted, refused, schedule
 from atlasgen.spec import load_rule
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.verify.stability import StepBound, step_bound
@@ -134,8 +134,26 @@ def _schedule(output: Console, scheduled: Scheduled) -> None:
     words = f"{scheduled.schedule} form, blocks of {scheduled.chunk} tokens ({kind}), because"
     output.print(f"\n[bold]Schedule[/bold]: {words}")
     table = Table.grid(padding=(0, 2))
-    for reason, meaning in reasons(scheduled.rule):
+    for reason, meaning in reasons(scheduled.rule, scheduled.schedule):
         table.add_row(Text("  " + reason), Text(meaning, style="dim"))
+    output.print(table)
+    _other_schedules(output, scheduled)
+
+
+def _other_schedules(output: Console, scheduled: Scheduled) -> None:
+    """Which other schedules serve the rule, and why the rest do not."""
+    table = Table.grid(padding=(0, 2))
+    for name, refusals in admitted(scheduled.rule).items():
+        if name == scheduled.schedule:
+            continue
+        if not refusals:
+            table.add_row(f"  {name}", Text(f'serves the rule too: schedule="{name}"', style="dim"))
+            continue
+        first = refusals[0]
+        more = f" (and {len(refusals) - 1} more)" if len(refusals) > 1 else ""
+        told = f"refused: {first.field} = {first.value}: {first.reason}{more}"
+        table.add_row(f"  {name}", Text(told, style="dim"))
+    output.print("[bold]Other schedules[/bold]")
     output.print(table)
 
 

@@ -158,22 +158,26 @@ def _count(shape: Iterable[int]) -> int:
     return total
 
 
-def reasons(rule: MemoryRule) -> list[tuple[str, str]]:
-    """(property, what it means) for each property of the rule by which the schedule was chosen."""
+def reasons(rule: MemoryRule, form: str) -> list[tuple[str, str]]:
+    """(property, what it means) for each property of the rule by which the schedule `form` was chosen."""
     found = []
     if all(term.kind == "dot" for term in rule.loss):
         found.append(("loss linear in pred", "the error is −v: no prediction is computed"))
+    elif form == "wy":
+        found.append(("error affine in pred", "errors of a block's tokens solve one triangular system"))
+    elif form == "recurrent":
+        found.append(("errors at M of the token before", "no linear system: one token after the other"))
     else:
         found.append(("loss not linear in pred", "errors of a block are taken at its M*, all at once"))
     if rule.memory.kind == "matrix":
         found.append(("memory is a matrix", "a block's gradient is one product Xᵀ E: the dual form"))
-    if rule.depends_on_memory:
+    if rule.depends_on_memory and form == "dual":
         found.append(
             (f"depends on M*, block = {rule.block.size}", "blocks are sequential, tokens of one are not")
         )
-    else:
+    elif form != "recurrent":
         found.append(
-            ("does not depend on M*", "any chunk gives the same result: its size is a tuning choice")
+            ("M* is no border's" if form == "wy" else "does not depend on M*", "any chunk gives the same result: its size is a tuning choice")
         )
     if rule.window.length != 1:
         found.append((f"window of {rule.window.length}", "a band in P, whatever its length"))

@@ -51,6 +51,8 @@ RULES: dict[str, dict[str, Any]] = {
     "learned coefficients": {
         "features": {"kind": "poly", "degree": 2, "basis": "powers", "coefficients": "learned"}
     },
+    "decay per channel": {"retention": {"kind": "channel", "axis": "key"}},
+    "decay per channel first": {"retention": {"kind": "channel", "axis": "key", "order": "decay_first"}},
     "two terms": {"loss": ["l2", "dot"], "retention": FIRST},
     "weighted loss": {
         "loss": {"kind": "expr", "expression": "0.5 * weight * (pred - v)**2 + 0.1 * pred"},
@@ -182,6 +184,54 @@ def test_one_decay_everywhere(backend, order, value):
     rule = exact("delta", retention={"kind": "token", "order": order})
     case = make_case(rule, Shape(B=1, T=70, H=1, K=6, V=5), seed=8, start="fresh")
     case.arguments["log_alpha"] = torch.full_like(case.arguments["log_alpha"], value)
+    check(case, backend)
+
+
+LINEAR: dict[str, dict[str, Any]] = {
+    "key": {"retention": {"kind": "channel", "axis": "key"}},
+    "key, before": {"retention": {"kind": "channel", "axis": "key"}, "read": {"at": "pre"}},
+    "value": {"retention": {"kind": "channel", "axis": "value"}, "optimizer": {"lr": "token"}},
+    "value, before": {"retention": {"kind": "channel", "axis": "value"}, "read": {"at": "pre"}},
+    "toward initial": {
+        "retention": {"kind": "channel", "toward": "initial"},
+        "memory": {"initial": "learned"},
+    },
+    "features": {"retention": {"kind": "channel"}, "features": "elu1"},
+}
+
+
+@each_backend
+@pytest.mark.parametrize("name", LINEAR)
+def test_decays_by_channel_of_a_linear_memory(name, backend):
+    rule = rule_from_table({"rule": "channels", "loss": "dot", **LINEAR[name]})
+    assert schedule(rule).schedule == "dual"
+    T = 130 if backend == "torch" else 70
+    case = make_case(rule, Shape(B=1, T=T, H=2, K=6, V=5), seed=10, start="state")
+    check(case, backend, [(), (5, 64)])
+    check(case, forced("recurrent"))
+
+
+@each_backend
+@pytest.mark.parametrize("loss", ["dot", "l2"])
+@pytest.mark.parametrize("value", [0.0, -1.0, -1.4, -6.0, -20.0, -100.0, -1000.0, -math.inf])
+def test_one_decay_of_all_channels(backend, loss, value):
+    """No exponent is positive for any decay: neither products overflow nor do gradients cancel."""
+    order = "decay_first" if loss == "l2" else "error_first"
+    rule = exact("delta", loss=loss, retention={"kind": "channel", "axis": "key", "order": order})
+    case = make_case(rule, Shape(B=1, T=70, H=1, K=6, V=5), seed=8, start="fresh")
+    case.arguments["log_alpha"] = torch.full_like(case.arguments["log_alpha"], value)
+    check(case, backend)
+
+
+@each_backend
+@pytest.mark.parametrize("value", [-50.0, -1e4, -3.4e37, -math.inf])
+def test_some_channels_forget_in_the_middle(backend, value):
+    """Channels are reset one by one; the others, and later decays, keep their digits."""
+    rule = exact("delta", retention={"kind": "channel", "axis": "key", "order": "decay_first"})
+    case = make_case(rule, Shape(B=1, T=70, H=1, K=6, V=5), seed=11, start="state")
+    case.arguments["log_alpha"] = torch.full_like(case.arguments["log_alpha"], -0.1).float().double()
+    case.arguments["log_alpha"][:, 30, :, ::2] = value
+    case.arguments["log_alpha"][:, 41, :, 1] = value
     check(case, backend)
 
 
