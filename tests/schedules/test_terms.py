@@ -115,16 +115,19 @@ def _rule(name: str, table: dict[str, Any], block: int) -> MemoryRule:
 
 RULES = {f"exact_{name}": _rule(f"exact_{name}", table, 1) for name, table in EXACT.items()}
 RULES |= {f"block_{name}": _rule(f"block_{name}", table, 4) for name, table in BLOCKS.items()}
-# What no block of rows solves at once, and decays per channel: token by token.
+# What no block of rows solves at once: token by token.
 TOKEN_BY_TOKEN: dict[str, dict[str, Any]] = {
     "two_keys": {"loss": ["l2", {"kind": "l2", "key": "p"}], "inputs": {"p": "key"}},
     "two_write_keys": {"loss": ["l2", {"kind": "l2", "write": "p"}], "inputs": {"p": "key"}},
     "l2_step_per_value": {"loss": {"kind": "l2", "lr": "b"}, "inputs": {"b": "value"}},
+}  # fmt: skip
+CHANNELS: dict[str, dict[str, Any]] = {
     "rwkv7": {**EXACT["erase_and_write"], "retention": {"kind": "channel", "axis": "key"}},
     "gated_deltanet_2": {
         **EXACT["own_target"], "retention": {"kind": "channel", "axis": "key", "order": "decay_first"},
     },
 }  # fmt: skip
+RULES |= {f"channel_{name}": _rule(f"channel_{name}", table, 1) for name, table in CHANNELS.items()}
 RULES |= {f"token_{name}": _rule(f"token_{name}", table, 1) for name, table in TOKEN_BY_TOKEN.items()}
 # Interpreted kernels take seconds each: those of more than one property.
 INTERPRETED = (
