@@ -176,9 +176,8 @@ def reasons(rule: MemoryRule, form: str) -> list[tuple[str, str]]:
             (f"depends on M*, block = {rule.block.size}", "blocks are sequential, tokens of one are not")
         )
     elif form != "recurrent":
-        found.append(
-            ("M* is no border's" if form == "wy" else "does not depend on M*", "any chunk gives the same result: its size is a tuning choice")
-        )
+        free = "M* is no border's" if form == "wy" else "does not depend on M*"
+        found.append((free, "any chunk gives the same result: its size is a tuning choice"))
     if rule.window.length != 1:
         found.append((f"window of {rule.window.length}", "a band in P, whatever its length"))
         if rule.depends_on_memory:

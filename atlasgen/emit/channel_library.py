@@ -11,6 +11,17 @@ from atlasgen.emit.tile_library import diagonal_blocks, split_log
 
 
 @triton.jit
+def sum_of_others(x, reverse: tl.constexpr):
+    """The running sum along rows without each row's own entry, which may dwarf those before it."""
+    rows: tl.constexpr = x.shape[0]
+    row = tl.arange(0, rows)
+    before = row + 1 if reverse else row - 1
+    inside = (before >= 0) & (before < rows)
+    place = tl.broadcast_to(tl.where(inside, before, 0)[:, None], x.shape)
+    return tl.cumsum(tl.where(inside[:, None], tl.gather(x, place, 0), 0.0), 0, reverse=reverse)
+
+
+@triton.jit
 def channel_sums(log, exclusive: tl.constexpr):
     """Running sums of log decays [rows, channels] up to sources, and up to readers (or before them)."""
     coarse, fine, reset = split_log(log)

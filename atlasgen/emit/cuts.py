@@ -85,7 +85,7 @@ def _of_channels(program: BlockProgram) -> dict[Node, str]:
     found = [
         node
         for node in program.nodes()
-        if node.op == "channel_scores" or node.op.startswith("decay_") and WIDE & set(node.dims)
+        if node.op == "channel_scores" or node.op.startswith("decay_") and (WIDE - {"V"}) & set(node.dims)
     ]
     return {node: f"channels_{index}_blocks" for index, node in enumerate(found)}
 

@@ -45,7 +45,12 @@ def test_state_bytes() -> None:
 
 
 def test_reasons_follow_the_rule() -> None:
-    words = {name: [reason for reason, _ in reasons(load_rule(name))] for name in shipped_specs()}
+    rules = {name: load_rule(name) for name in shipped_specs()}
+    words = {
+        name: [reason for reason, _ in reasons(rule, schedule(rule).schedule)] for name, rule in rules.items()
+    }
+    assert "error affine in pred" in words["gated_deltanet"] and "M* is no border's" in words["kda"]
+    assert "errors at M of the token before" in words["longhorn"]
     assert "does not depend on M*" in words["simple_gla"]
     assert "depends on M*, block = 64" in words["titans_linear"] and "momentum" in words["titans_linear"]
     assert "boundary = halo" in words["omeganet_linear"] and "momentum" not in words["omeganet_linear"]

@@ -27,10 +27,16 @@ SPECS = (
     "comba",
     "deltanet",
     "gated_deltanet",
+    "gated_deltanet_2",
+    "gla",
+    "kda",
     "linear_attention",
     "logcosh_omega",
+    "longhorn",
+    "omeganet_exact",
     "omeganet_linear",
     "retnet",
+    "rwkv7",
     "simple_gla",
     "titans_exact",
     "titans_linear",
@@ -49,6 +55,7 @@ WIDE = (
     "ttt_linear",
     "ttt_linear_fla",
     "ttt_mlp",
+    "yaad",
 )
 LENGTHS = (0, 1, 2, 15, 16, 17, 63, 64, 65, 127, 200)
 SIZES = ((16, 16), (32, 64), (48, 80), (100, 36))

@@ -10,7 +10,7 @@ parts, an exact coarse one and a small fine one, so that their differences keep 
 from __future__ import annotations
 
 from atlasgen.ir import build
-from atlasgen.ir.node import Node
+from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.operators.base import Operator, TileContext
 
 
@@ -32,6 +32,8 @@ class Cumsum(Operator):
             rows, order = tile.position(node["dim"]), "<" if node["reverse"] else ">"
             others = f"tl.where(({rows})[:, None] {order} ({rows})[None, :], ({args[0]})[None, :], 0.0)"
             return f"tl.sum({others}, 1)"
+        if node["exclusive"] and set(node.dims) - ROWS - {"h"}:
+            return f"sum_of_others({args[0]}, {node['reverse']})"  # rows of channels: as above
         text = f"tl.cumsum({args[0]}, {node.dims.index(node['dim'])}"
         text += ", reverse=True)" if node["reverse"] else ")"
         return f"{text} - {args[0]}" if node["exclusive"] else text

@@ -1,0 +1,568 @@
+"""Kernels of the memory rule gla (fused).
+
+Rule fa8010f849d8, schedule dual, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def split_log(log):
+    # Sums of multiples of 1/2048 are exact, those of the rest stay below one: differences of sums
+    # then have no digits lost, however strong the decay. A reset is counted, not summed.
+    reset = log < -80.0
+    clean = tl.where(reset, 0.0, log)
+    coarse = tl.floor(clean * 2048.0 + 0.5) / 2048.0
+    return (coarse, clean - coarse, reset.to(tl.float32))
+
+
+@triton.jit
+def diagonal_blocks(matrix, size: tl.constexpr):
+    """[count, size, size]: the square blocks along the diagonal."""
+    count: tl.constexpr = matrix.shape[0] // size
+    tiles = tl.reshape(matrix, [count, size, count, size])
+    block = tl.arange(0, count)
+    own = block[:, None, None, None] == block[None, None, :, None]
+    return tl.sum(tl.where(own, tiles, 0.0), 2)
+
+
+@triton.jit
+def sum_of_others(x, reverse: tl.constexpr):
+    """The running sum along rows without each row's own entry, which may dwarf those before it."""
+    rows: tl.constexpr = x.shape[0]
+    row = tl.arange(0, rows)
+    before = row + 1 if reverse else row - 1
+    inside = (before >= 0) & (before < rows)
+    place = tl.broadcast_to(tl.where(inside, before, 0)[:, None], x.shape)
+    return tl.cumsum(tl.where(inside[:, None], tl.gather(x, place, 0), 0.0), 0, reverse=reverse)
+
+
+@triton.jit
+def channel_sums(log, exclusive: tl.constexpr):
+    """Running sums of log decays [rows, channels] up to sources, and up to readers (or before them)."""
+    coarse, fine, reset = split_log(log)
+    sums, fine_sums, resets = (tl.cumsum(coarse, 0), tl.cumsum(fine, 0), tl.cumsum(reset, 0))
+    if exclusive:
+        return (sums, fine_sums, resets, sums - coarse, fine_sums - fine, resets - reset)
+    else:
+        return (sums, fine_sums, resets, sums, fine_sums, resets)
+
+
+@triton.jit
+def in_ranges(matrix, size: tl.constexpr):
+    """[rows, channels] as [ranges, size, channels]."""
+    return tl.reshape(matrix, [matrix.shape[0] // size, size, matrix.shape[1]])
+
+
+@triton.jit
+def row_of_ranges(ranges, row):
+    """[ranges, 1, channels]: one row of each range."""
+    index = tl.arange(0, ranges.shape[1])[None, :, None]
+    return tl.expand_dims(tl.sum(tl.where(index == row, ranges, 0.0), 1), 1)
+
+
+@triton.jit
+def anchor_of(sums, half: tl.constexpr):
+    """[rows, channels]: each row's sum at the last row of the lower half of its range of 2 half rows."""
+    ranges = in_ranges(sums, 2 * half)
+    return tl.reshape(row_of_ranges(ranges, half - 1) + tl.zeros_like(ranges), sums.shape)
+
+
+@triton.jit
+def anchored_decays(sums, fine, resets, until, until_fine, seen, half: tl.constexpr):
+    """The decays from the anchor to readers in upper halves, and from sources in lower halves; else 0."""
+    anchor, anchor_fine, anchor_resets = (
+        anchor_of(sums, half),
+        anchor_of(fine, half),
+        anchor_of(resets, half),
+    )
+    upper = (tl.arange(0, sums.shape[0]) % (2 * half) >= half)[:, None]
+    after = until - anchor + (until_fine - anchor_fine)
+    before = anchor - sums + (anchor_fine - fine)
+    readers = tl.exp(tl.where(upper & (seen == anchor_resets), after, float("-inf")))
+    sources = tl.exp(tl.where((upper == 0) & (anchor_resets == resets), before, float("-inf")))
+    return (readers, sources)
+
+
+@triton.jit
+def in_one_range(rows: tl.constexpr, size: tl.constexpr):
+    """[rows, rows]: whether two rows are in one range."""
+    row = tl.arange(0, rows) // size
+    return row[:, None] == row[None, :]
+
+
+@triton.jit
+def on_diagonal(blocks):
+    """[rows, rows] with the blocks [count, size, size] along its diagonal, else 0."""
+    count: tl.constexpr = blocks.shape[0]
+    size: tl.constexpr = blocks.shape[1]
+    index = tl.arange(0, count)
+    own = index[:, None, None, None] == index[None, None, :, None]
+    return tl.reshape(tl.where(own, tl.expand_dims(blocks, 2), 0.0), [count * size, count * size])
+
+
+@triton.jit
+def channel_scores(left, right, log, exclusive: tl.constexpr, dtype: tl.constexpr, precision: tl.constexpr):
+    """[rows, rows]: the sum over channels of left[t] right[s] D[t, s] for s < t, else 0."""
+    rows: tl.constexpr = left.shape[0]
+    sums, fine, resets, until, until_fine, seen = channel_sums(log, exclusive)
+    near, near_fine, near_resets = (in_ranges(sums, 16), in_ranges(fine, 16), in_ranges(resets, 16))
+    to, to_fine, to_seen = (in_ranges(until, 16), in_ranges(until_fine, 16), in_ranges(seen, 16))
+    readers, sources = (in_ranges(left, 16), in_ranges(right, 16))
+    index = tl.arange(0, 16)
+    found = tl.zeros([rows // 16, 16, 16], dtype=tl.float32)
+    for step in range(0, 15):
+        exponent = to - row_of_ranges(near, step) + (to_fine - row_of_ranges(near_fine, step))
+        keep = (index[None, :, None] > step) & (to_seen == row_of_ranges(near_resets, step))
+        weight = tl.exp(tl.where(keep, exponent, float("-inf")))
+        score = tl.sum(readers * row_of_ranges(sources, step) * weight, 2)
+        found = tl.where(index[None, None, :] == step, tl.expand_dims(score, 2), found)
+    result = on_diagonal(found)
+    for level in tl.static_range(0, 4):
+        if 16 << level < rows:
+            after, before = anchored_decays(sums, fine, resets, until, until_fine, seen, 16 << level)
+            a, b = ((left * after).to(dtype), (right * before).to(dtype))
+            product = tl.dot(a, tl.trans(b), input_precision=precision)
+            result += tl.where(in_one_range(rows, 32 << level), product, 0.0)
+    return result
+
+
+@triton.jit
+def channel_mix(matrix, right, log, exclusive: tl.constexpr, dtype: tl.constexpr, precision: tl.constexpr):
+    """[rows, channels]: for each t the sum over s < t of matrix[t, s] right[s] D[t, s]."""
+    rows: tl.constexpr = right.shape[0]
+    sums, fine, resets, until, until_fine, seen = channel_sums(log, exclusive)
+    near, near_fine, near_resets = (in_ranges(sums, 16), in_ranges(fine, 16), in_ranges(resets, 16))
+    to, to_fine, to_seen = (in_ranges(until, 16), in_ranges(until_fine, 16), in_ranges(seen, 16))
+    sources, blocks = (in_ranges(right, 16), diagonal_blocks(matrix, 16))
+    index = tl.arange(0, 16)
+    found = tl.zeros_like(sources)
+    for step in range(0, 15):
+        exponent = to - row_of_ranges(near, step) + (to_fine - row_of_ranges(near_fine, step))
+        keep = (index[None, :, None] > step) & (to_seen == row_of_ranges(near_resets, step))
+        weight = tl.exp(tl.where(keep, exponent, float("-inf")))
+        column = tl.sum(tl.where(index[None, None, :] == step, blocks, 0.0), 2)
+        found += tl.expand_dims(column, 2) * row_of_ranges(sources, step) * weight
+    result = tl.reshape(found, right.shape)
+    for level in tl.static_range(0, 4):
+        if 16 << level < rows:
+            after, before = anchored_decays(sums, fine, resets, until, until_fine, seen, 16 << level)
+            between = tl.where(in_one_range(rows, 32 << level), matrix, 0.0).to(dtype)
+            result += after * tl.dot(between, (right * before).to(dtype), input_precision=precision)
+    return result
+
+
+@triton.jit
+def channel_mix_back(
+    matrix,
+    left,
+    log,
+    exclusive: tl.constexpr,
+    dtype: tl.constexpr,
+    precision: tl.constexpr,
+):
+    """[rows, channels]: for each s the sum over t > s of matrix[t, s] left[t] D[t, s]."""
+    rows: tl.constexpr = left.shape[0]
+    sums, fine, resets, until, until_fine, seen = channel_sums(log, exclusive)
+    near, near_fine, near_resets = (in_ranges(sums, 16), in_ranges(fine, 16), in_ranges(resets, 16))
+    to, to_fine, to_seen = (in_ranges(until, 16), in_ranges(until_fine, 16), in_ranges(seen, 16))
+    readers, blocks = (in_ranges(left, 16), diagonal_blocks(matrix, 16))
+    index = tl.arange(0, 16)
+    found = tl.zeros_like(readers)
+    for step in range(1, 16):
+        exponent = row_of_ranges(to, step) - near + (row_of_ranges(to_fine, step) - near_fine)
+        keep = (index[None, :, None] < step) & (row_of_ranges(to_seen, step) == near_resets)
+        weight = tl.exp(tl.where(keep, exponent, float("-inf")))
+        row = tl.sum(tl.where(index[None, :, None] == step, blocks, 0.0), 1)
+        found += tl.expand_dims(row, 2) * row_of_ranges(readers, step) * weight
+    result = tl.reshape(found, left.shape)
+    for level in tl.static_range(0, 4):
+        if 16 << level < rows:
+            after, before = anchored_decays(sums, fine, resets, until, until_fine, seen, 16 << level)
+            between = tl.where(in_one_range(rows, 32 << level), matrix, 0.0).to(dtype)
+            result += before * tl.dot(tl.trans(between), (left * after).to(dtype), input_precision=precision)
+    return result
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def forward(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    memory_blocks_pointer,
+    memory_final_pointer,
+    memory_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    y_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    v_head,
+    v_row,
+    y_head,
+    y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    SAVE: tl.constexpr,
+    STORE_FINAL: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The memory from block to block and the reads of each block."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    memory = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if HAS_INITIAL:
+        memory += tl.load(
+            memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for block in range(0, blocks):
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = (row >= first) & (row < last)
+        log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        if SAVE:
+            tl.store(
+                memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+            ),
+            0.0,
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.dot((read_decay * q).to(DOT), memory.to(DOT), input_precision=PRECISION)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
+        # Q X^T
+        scores = channel_scores(q, k, log_alpha, False, DOT, PRECISION) + banded
+        live_2 = live.to(tl.float32)
+        # P: source weights by read
+        weights = live_2 * live_2
+        # (Q X^T) * P
+        attention = scores * weights[None, :]
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 = tl.dot(attention.to(DOT), v.to(DOT), input_precision=PRECISION)
+        # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+        reads = product + product_2
+        y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+        tl.store(
+            y_block + row[:, None] * y_row + value[None, :],
+            reads,
+            mask=live[:, None] & is_value[None, :],
+        )
+        # a_C: decay of the memory over the block
+        kept = tl.where(
+            is_feature,
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == 0.0,
+                    tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        until_end = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                    tl.sum(log_alpha_coarse, 0)
+                    - log_alpha_coarse_sum
+                    + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        # p_C: last row of P
+        last_weights = until_end * live_2[:, None]
+        product_3 = tl.dot(tl.trans((last_weights * k).to(DOT)), v.to(DOT), input_precision=PRECISION)
+        # M at the end
+        memory_next = kept[:, None] * memory + product_3
+        memory = memory_next
+    if STORE_FINAL:
+        tl.store(
+            memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            memory,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def backward(
+    d_k_pointer,
+    d_log_alpha_pointer,
+    d_memory_final_pointer,
+    d_memory_pointer,
+    d_q_pointer,
+    d_v_pointer,
+    d_y_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    d_k_head,
+    d_k_row,
+    d_log_alpha_head,
+    d_log_alpha_row,
+    d_q_head,
+    d_q_row,
+    d_v_head,
+    d_v_row,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    GRAD_FINAL: tl.constexpr,
+    GRAD_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """All gradients, from the last block to the first."""
+    program = tl.program_id(0)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    d_memory_next = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if GRAD_FINAL:
+        d_memory_next += tl.load(
+            d_memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for step in range(0, blocks):
+        block = blocks - 1 - step
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = (row >= first) & (row < last)
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product = tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_read_decay = product * q
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+            ),
+            0.0,
+        )
+        d_kept = tl.sum(d_memory_next * memory, 1)
+        # a_C: decay of the memory over the block
+        kept = tl.where(
+            is_feature,
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == 0.0,
+                    tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_attention = tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
+        live_2 = live.to(tl.float32)
+        # P: source weights by read
+        weights = live_2 * live_2
+        d_scores = d_attention * weights[None, :]
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, DOT, PRECISION)
+        decayed_rows_2 = channel_mix_back(d_scores, q, log_alpha, False, DOT, PRECISION)
+        combined = tl.cumsum(q * decayed_rows, 0, reverse=True) - tl.cumsum(
+            k * decayed_rows_2,
+            0,
+            reverse=True,
+        )
+        combined_2 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+            (d_kept * kept)[None, :] + combined
+        )
+        product_2 = tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
+        d_last_weights = product_2 * k
+        until_end = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                    tl.sum(log_alpha_coarse, 0)
+                    - log_alpha_coarse_sum
+                    + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        running = sum_of_others(d_last_weights * live_2[:, None] * until_end, False)
+        d_log_alpha_block = (
+            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+        )
+        tl.store(
+            d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
+            combined_2 + running,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        product_3 = tl.sum(d_reads * v, 1)
+        value_2 = product_3 * (live_2 * live_2)
+        combined_3 = value_2[:, None] * k + decayed_rows + product * read_decay
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            combined_3,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        # p_C: last row of P
+        last_weights = until_end * live_2[:, None]
+        combined_4 = product_2 * last_weights + decayed_rows_2 + value_2[:, None] * q
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined_4,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        product_4 = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
+        # Q X^T
+        scores = channel_scores(q, k, log_alpha, False, DOT, PRECISION) + banded
+        # (Q X^T) * P
+        attention = scores * weights[None, :]
+        product_5 = tl.dot(tl.trans(attention.to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
+        tl.store(
+            d_v_block + row[:, None] * d_v_row + value[None, :],
+            product_4 + product_5,
+            mask=live[:, None] & is_value[None, :],
+        )
+        product_6 = tl.dot(tl.trans((read_decay * q).to(DOT)), d_reads.to(DOT), input_precision=PRECISION)
+        d_memory_next = d_memory_next * kept[:, None] + product_6
+    if GRAD_INITIAL:
+        tl.store(
+            d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            d_memory_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )

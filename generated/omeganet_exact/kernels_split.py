@@ -1,0 +1,674 @@
+"""Kernels of the memory rule omeganet_exact (split_inline_1).
+
+Rule 5986f512d276, schedule recurrent, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+"""
+
+import triton
+import triton.language as tl
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def state(
+    gamma_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    memory_blocks_pointer,
+    memory_final_pointer,
+    memory_pointer,
+    position_pointer,
+    v_pointer,
+    window_gamma_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    gamma_head,
+    gamma_row,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    lr_head,
+    lr_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    SAVE: tl.constexpr,
+    STORE_FINAL: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The memory from block to block, saved at the start of each."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = 0  # the block's only one
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
+    memory = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if HAS_INITIAL:
+        memory += tl.load(
+            memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for block in range(0, blocks):
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = last > 0
+        earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+        is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+        is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+        log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+        gamma_block = gamma_pointer + (batch * tokens + start) * gamma_row + head * gamma_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        if SAVE:
+            tl.store(
+                memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+                memory,
+                mask=is_feature[:, None] & is_value[None, :],
+            )
+        log_alpha = tl.load(log_alpha_block, mask=live, other=0.0).to(tl.float32)
+        lr = tl.load(lr_block, mask=live, other=0.0).to(tl.float32)
+        live_2 = live.to(tl.float32)
+        gamma = tl.load(gamma_block, mask=live, other=0.0).to(tl.float32)
+        exists = ((row >= first - seen) & (row < last)).to(tl.float32)
+        # Gamma: window gates by reader and source
+        window = live_2 * (gamma * exists)
+        k = tl.load(k_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
+        # pred = phi(k) M*
+        predictions = tl.sum(k[:, None] * memory, 0)
+        v = tl.load(v_block + value, mask=live & is_value, other=0.0).to(tl.float32)
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        gamma_halo = tl.load(gamma_block + halo_row * gamma_row, mask=is_halo, other=0.0).to(tl.float32)
+        if RESUME:
+            window_gamma_base = window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads
+            gamma_halo += tl.load(window_gamma_base + halo_row * heads, mask=is_held_halo, other=0.0)
+        exists_halo = ((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))).to(tl.float32)
+        # Gamma: window gates by reader and source
+        window_halo = live_2 * (gamma_halo * exists_halo)
+        k_halo = tl.load(
+            k_block + halo_row[:, None] * k_row + feature[None, :],
+            mask=is_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k_halo += tl.load(
+                window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held_halo[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        # pred = phi(k) M*
+        predictions_halo = tl.dot(k_halo.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = predictions_halo - v_halo
+        product = tl.dot(
+            tl.trans(((lr * window_halo)[:, None] * k_halo).to(DOT)),
+            errors_halo.to(DOT),
+            input_precision=PRECISION,
+        )
+        # M after the token
+        memory_next = tl.exp(log_alpha) * memory - ((lr * window * k)[:, None] * errors[None, :] + product)
+        memory = memory_next
+    if STORE_FINAL:
+        tl.store(
+            memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            memory,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output(
+    gamma_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    window_gamma_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    y_pointer,
+    gamma_head,
+    gamma_row,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    lr_head,
+    lr_row,
+    q_head,
+    q_row,
+    v_head,
+    v_row,
+    y_head,
+    y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The reads of one block."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = 0  # the block's only one
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = last > 0
+    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    gamma_block = gamma_pointer + (batch * tokens + start) * gamma_row + head * gamma_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    q = tl.load(q_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product = tl.sum(q[:, None] * memory, 0)
+    log_alpha = tl.load(log_alpha_block, mask=live, other=0.0).to(tl.float32)
+    lr = tl.load(lr_block, mask=live, other=0.0).to(tl.float32)
+    live_2 = live.to(tl.float32)
+    gamma = tl.load(gamma_block, mask=live, other=0.0).to(tl.float32)
+    exists = ((row >= first - seen) & (row < last)).to(tl.float32)
+    # Gamma: window gates by reader and source
+    window = live_2 * (gamma * exists)
+    k = tl.load(k_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
+    product_2 = tl.sum(q * (lr * window * k), 0)
+    # pred = phi(k) M*
+    predictions = tl.sum(k[:, None] * memory, 0)
+    v = tl.load(v_block + value, mask=live & is_value, other=0.0).to(tl.float32)
+    # E = dl/dpred at the block's M*
+    errors = predictions - v
+    gamma_halo = tl.load(gamma_block + halo_row * gamma_row, mask=is_halo, other=0.0).to(tl.float32)
+    if RESUME:
+        window_gamma_base = window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads
+        gamma_halo += tl.load(window_gamma_base + halo_row * heads, mask=is_held_halo, other=0.0)
+    exists_halo = ((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))).to(tl.float32)
+    # Gamma: window gates by reader and source
+    window_halo = live_2 * (gamma_halo * exists_halo)
+    k_halo = tl.load(
+        k_block + halo_row[:, None] * k_row + feature[None, :],
+        mask=is_halo[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k_halo += tl.load(
+            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    product_3 = tl.sum(q[None, :] * ((lr * window_halo)[:, None] * k_halo), 1)
+    # pred = phi(k) M*
+    predictions_halo = tl.dot(k_halo.to(DOT), memory.to(DOT), input_precision=PRECISION)
+    v_halo = tl.load(
+        v_block + halo_row[:, None] * v_row + value[None, :],
+        mask=is_halo[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+        v_halo += tl.load(
+            window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+            mask=is_held_halo[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    # E = dl/dpred at the block's M*
+    errors_halo = predictions_halo - v_halo
+    product_4 = tl.sum(product_3[:, None] * errors_halo, 0)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = product * tl.exp(log_alpha) - (product_2 * errors + product_4)
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + value, reads, mask=live & is_value)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def state_gradient(
+    d_memory_final_pointer,
+    d_memory_next_blocks_pointer,
+    d_memory_pointer,
+    d_y_pointer,
+    gamma_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    position_pointer,
+    q_pointer,
+    window_gamma_pointer,
+    window_k_pointer,
+    d_y_head,
+    d_y_row,
+    gamma_head,
+    gamma_row,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    lr_head,
+    lr_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    GRAD_FINAL: tl.constexpr,
+    GRAD_INITIAL: tl.constexpr,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The gradient of the memory from the last block to the first, saved after each."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    memory_index = tl.cast(program, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = 0  # the block's only one
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
+    d_memory_next = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
+    if GRAD_FINAL:
+        d_memory_next += tl.load(
+            d_memory_final_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+    for step in range(0, blocks):
+        block = blocks - 1 - step
+        slot = memory_index * blocks + block
+        start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
+        last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+        live = last > 0
+        earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+        is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+        is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+        log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+        gamma_block = gamma_pointer + (batch * tokens + start) * gamma_row + head * gamma_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+        q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+        tl.store(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            d_memory_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+        log_alpha = tl.load(log_alpha_block, mask=live, other=0.0).to(tl.float32)
+        value_2 = tl.exp(log_alpha)
+        lr = tl.load(lr_block, mask=live, other=0.0).to(tl.float32)
+        live_2 = live.to(tl.float32)
+        gamma_halo = tl.load(gamma_block + halo_row * gamma_row, mask=is_halo, other=0.0).to(tl.float32)
+        if RESUME:
+            window_gamma_base = window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads
+            gamma_halo += tl.load(window_gamma_base + halo_row * heads, mask=is_held_halo, other=0.0)
+        exists_halo = ((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))).to(tl.float32)
+        # Gamma: window gates by reader and source
+        window_halo = live_2 * (gamma_halo * exists_halo)
+        k_halo = tl.load(
+            k_block + halo_row[:, None] * k_row + feature[None, :],
+            mask=is_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+            k_halo += tl.load(
+                window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+                mask=is_held_halo[:, None] & is_feature[None, :],
+                other=0.0,
+            )
+        value_3 = (lr * window_halo)[:, None] * k_halo
+        product = tl.dot(value_3.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        d_y = tl.load(d_y_block + value, mask=live & is_value, other=0.0).to(tl.float32)
+        q = tl.load(q_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
+        product_2 = tl.sum(q[None, :] * value_3, 1)
+        d_errors_halo = -product - d_y[None, :] * product_2[:, None]
+        product_3 = tl.dot(tl.trans(k_halo.to(DOT)), d_errors_halo.to(DOT), input_precision=PRECISION)
+        gamma = tl.load(gamma_block, mask=live, other=0.0).to(tl.float32)
+        exists = ((row >= first - seen) & (row < last)).to(tl.float32)
+        # Gamma: window gates by reader and source
+        window = live_2 * (gamma * exists)
+        k = tl.load(k_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
+        value_4 = lr * window * k
+        product_4 = tl.sum(d_memory_next * value_4[:, None], 0)
+        product_5 = tl.sum(q * value_4, 0)
+        d_errors = -product_4 - d_y * product_5
+        combined = (
+            d_memory_next * value_2
+            + product_3
+            + d_errors[None, :] * k[:, None]
+            + (d_y * value_2)[None, :] * q[:, None]
+        )
+        d_memory_next = combined
+    if GRAD_INITIAL:
+        tl.store(
+            d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
+            d_memory_next,
+            mask=is_feature[:, None] & is_value[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient(
+    d_gamma_halo_pointer,
+    d_gamma_pointer,
+    d_k_halo_pointer,
+    d_k_pointer,
+    d_log_alpha_pointer,
+    d_lr_pointer,
+    d_memory_next_blocks_pointer,
+    d_q_pointer,
+    d_v_halo_pointer,
+    d_v_pointer,
+    d_y_pointer,
+    gamma_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    v_pointer,
+    window_gamma_pointer,
+    window_k_pointer,
+    window_v_pointer,
+    d_gamma_head,
+    d_gamma_row,
+    d_k_head,
+    d_k_row,
+    d_log_alpha_head,
+    d_log_alpha_row,
+    d_lr_head,
+    d_lr_row,
+    d_q_head,
+    d_q_row,
+    d_v_head,
+    d_v_row,
+    d_y_head,
+    d_y_row,
+    gamma_head,
+    gamma_row,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    lr_head,
+    lr_row,
+    q_head,
+    q_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_HALO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    HALO: tl.constexpr,
+    HELD: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_q, d_log_alpha, d_lr, d_gamma, d_k, d_v, d_gamma_halo, d_k_halo, d_v_halo."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = 0  # the block's only one
+    halo_row = tl.arange(0, BLOCK_HALO)
+    halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    position = tl.load(position_pointer + batch) if RESUME else 0
+    phase = position % ROWS
+    seen = tl.minimum(position, HELD)  # rows of the window that hold tokens
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = last > 0
+    earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)
+    is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))
+    is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    gamma_block = gamma_pointer + (batch * tokens + start) * gamma_row + head * gamma_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    combined = 0.0
+    product = tl.zeros([BLOCK_K], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_HALO], dtype=tl.float32)
+    product_3 = 0.0
+    product_4 = tl.zeros([BLOCK_HALO, BLOCK_K], dtype=tl.float32)
+    product_5 = tl.zeros([BLOCK_K], dtype=tl.float32)
+    product_6 = tl.zeros([BLOCK_K], dtype=tl.float32)
+    product_7 = tl.zeros([BLOCK_HALO, BLOCK_K], dtype=tl.float32)
+    log_alpha = tl.load(log_alpha_block, mask=live, other=0.0).to(tl.float32)
+    value_2 = tl.exp(log_alpha)
+    k_halo = tl.load(
+        k_block + halo_row[:, None] * k_row + feature[None, :],
+        mask=is_halo[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    if RESUME:
+        window_k_base = window_k_pointer + (batch * HELD * heads + head) * K + (start + HELD) * heads * K
+        k_halo += tl.load(
+            window_k_base + halo_row[:, None] * (heads * K) + feature[None, :],
+            mask=is_held_halo[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+    lr = tl.load(lr_block, mask=live, other=0.0).to(tl.float32)
+    live_2 = live.to(tl.float32)
+    gamma_halo = tl.load(gamma_block + halo_row * gamma_row, mask=is_halo, other=0.0).to(tl.float32)
+    if RESUME:
+        window_gamma_base = window_gamma_pointer + (batch * HELD * heads + head) + (start + HELD) * heads
+        gamma_halo += tl.load(window_gamma_base + halo_row * heads, mask=is_held_halo, other=0.0)
+    exists_halo = ((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))).to(tl.float32)
+    # Gamma: window gates by reader and source
+    window_halo = live_2 * (gamma_halo * exists_halo)
+    value_3 = lr * window_halo
+    k = tl.load(k_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
+    gamma = tl.load(gamma_block, mask=live, other=0.0).to(tl.float32)
+    exists = ((row >= first - seen) & (row < last)).to(tl.float32)
+    # Gamma: window gates by reader and source
+    window = live_2 * (gamma * exists)
+    value_4 = lr * window
+    value_5 = value_4 * k
+    q = tl.load(q_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
+    product_8 = tl.sum(q * value_5, 0)
+    value_6 = value_3[:, None] * k_halo
+    product_9 = tl.sum(q[None, :] * value_6, 1)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        combined += tl.sum(tl.sum(d_memory_next * memory, 0), 0)
+        d_y = tl.load(d_y_block + value, mask=live & is_value, other=0.0).to(tl.float32)
+        product_10 = tl.sum(q[:, None] * memory, 0)
+        combined += tl.sum(d_y * product_10, 0)
+        product += tl.sum((d_y * value_2)[None, :] * memory, 1)
+        # pred = phi(k) M*
+        predictions_halo = tl.dot(k_halo.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        v_halo = tl.load(
+            v_block + halo_row[:, None] * v_row + value[None, :],
+            mask=is_halo[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        if RESUME:
+            window_v_base = window_v_pointer + (batch * HELD * heads + head) * V + (start + HELD) * heads * V
+            v_halo += tl.load(
+                window_v_base + halo_row[:, None] * (heads * V) + value[None, :],
+                mask=is_held_halo[:, None] & is_value[None, :],
+                other=0.0,
+            )
+        # E = dl/dpred at the block's M*
+        errors_halo = predictions_halo - v_halo
+        product_2 += tl.sum(d_y[None, :] * errors_halo, 1)
+        # pred = phi(k) M*
+        predictions = tl.sum(k[:, None] * memory, 0)
+        v = tl.load(v_block + value, mask=live & is_value, other=0.0).to(tl.float32)
+        # E = dl/dpred at the block's M*
+        errors = predictions - v
+        product_3 += tl.sum(d_y * errors, 0)
+        product_4 += tl.dot(errors_halo.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
+        product_5 += tl.sum(d_memory_next * errors[None, :], 1)
+        product_11 = tl.sum(d_memory_next * value_5[:, None], 0)
+        d_errors = -product_11 - d_y * product_8
+        product_6 += tl.sum(d_errors[None, :] * memory, 1)
+        product_12 = tl.dot(k_halo.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        combined_2 = -(product_12 * value_3[:, None]) - d_y[None, :] * product_9[:, None]
+        product_7 += tl.dot(combined_2.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+        d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
+        tl.store(d_v_block + value, -d_errors, mask=live & is_value)
+        tl.store(
+            d_v_halo_pointer + slot * (HALO * V) + (halo_row + HALO)[:, None] * V + value[None, :],
+            -combined_2,
+            mask=(halo_row < 0)[:, None] & is_value[None, :],
+        )
+    product_13 = tl.sum(product_2[:, None] * value_6, 0)
+    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+    tl.store(d_q_block + feature, product - product_13 - product_3 * value_5, mask=live & is_feature)
+    d_log_alpha_block = (
+        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+    )
+    tl.store(d_log_alpha_block, combined * value_2, mask=live)
+    combined_3 = -product_4 - product_2[:, None] * q[None, :]
+    total = tl.sum(combined_3 * k_halo, 1)
+    combined_4 = -product_5 - product_3 * q
+    total_2 = tl.sum(combined_4 * k, 0)
+    d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
+    tl.store(d_lr_block, tl.sum(total * window_halo, 0) + total_2 * window, mask=live)
+    d_window = total_2 * lr
+    d_gamma_block = d_gamma_pointer + (batch * tokens + start) * d_gamma_row + head * d_gamma_head
+    tl.store(d_gamma_block, d_window * live_2 * exists, mask=live)
+    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+    tl.store(d_k_block + feature, product_6 + combined_4 * value_4, mask=live & is_feature)
+    d_window_halo = total * lr
+    tl.store(
+        d_gamma_halo_pointer + slot * HALO + (halo_row + HALO),
+        d_window_halo * live_2 * exists_halo,
+        mask=halo_row < 0,
+    )
+    tl.store(
+        d_k_halo_pointer + slot * (HALO * K) + (halo_row + HALO)[:, None] * K + feature[None, :],
+        product_7 + combined_3 * value_3[:, None],
+        mask=(halo_row < 0)[:, None] & is_feature[None, :],
+    )
