@@ -25,8 +25,14 @@ LINEAR = {
     "comba",
     "deltanet",
     "gated_deltanet",
+    "gated_deltanet_2",
+    "gla",
+    "kda",
     "linear_attention",
+    "longhorn",
+    "omeganet_exact",
     "retnet",
+    "rwkv7",
     "simple_gla",
     "swla",
     "titans_exact",
@@ -49,6 +55,7 @@ WIDE = {
     "ttt_mlp",
     "ttt_linear_fla",
     "lact",
+    "yaad",
 }
 
 
