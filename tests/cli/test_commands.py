@@ -13,9 +13,10 @@ from atlasgen.cli.main import app
 from atlasgen.demo import train
 from atlasgen.runtime.compile import register_backend
 from atlasgen.runtime.torch_backend import TorchProgram
+from atlasgen.schedules.serve import schedule
 from atlasgen.spec import load_rule, shipped_specs
 
-NOT_SERVED = 'retention = { kind = "token", order = "decay_first" }\noptimizer = { lr = "token" }\n'
+NOT_SERVED = 'optimizer = { lr = "token", micro_steps = 2 }\nretention = "token"\n'
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +63,7 @@ def test_check_names_what_is_not_served(tmp_path: Path) -> None:
     path = written(tmp_path, NOT_SERVED)
     result = run("check", path)
     assert result.exit_code == 1
-    assert "retention.order" in result.output and 'order = "error_first"' in result.output
+    assert "optimizer.micro_steps" in result.output and "micro_steps = 1" in result.output
     assert run("check", "--valid-only", path).exit_code == 0
 
 
@@ -73,7 +74,8 @@ def test_check_names_what_is_not_served(tmp_path: Path) -> None:
 def test_explain_every_shipped_rule(name: str) -> None:
     result = run("explain", name, "--shape", "2,256,4,32,48")
     assert result.exit_code == 0
-    for words in ("Update", "Mₜ = ", "Error", "Stability", "State of one head", "Schedule: dual", "forward"):
+    chosen = f"Schedule: {schedule(load_rule(name)).schedule}"
+    for words in ("Update", "Mₜ = ", "Error", "Stability", "State of one head", chosen, "forward"):
         assert words in result.output
     assert "B=2 T=256 H=4 K=32 V=48" in result.output
     decays = load_rule(name).retention.alpha.is_argument
@@ -88,7 +90,7 @@ def test_explain_prints_the_largest_stable_step() -> None:
 def test_explain_a_rule_that_is_not_served(tmp_path: Path) -> None:
     result = run("explain", written(tmp_path, NOT_SERVED))
     assert result.exit_code == 1
-    assert "Mₜ = αₜ Mₜ₋₁ − ηₜ Gₜ" in result.output and "retention.order" in result.output
+    assert "Mₜ = αₜ Mₜ₋₁ − ηₜ Gₜ" in result.output and "optimizer.micro_steps" in result.output
 
 
 def test_explain_writes_graphs(tmp_path: Path) -> None:

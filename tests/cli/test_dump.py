@@ -62,9 +62,9 @@ def test_a_program_text_does_not_depend_on_what_was_built_before() -> None:
 
 
 def test_a_rule_that_is_not_served_has_no_program() -> None:
-    rule = rule_from_table({"optimizer": {"kind": "momentum", "theta": "token", "nesterov": True}})
-    assert "nesterov" in stage_text(rule, "spec")
-    with pytest.raises(CompileError, match="nesterov"):
+    rule = rule_from_table({"optimizer": {"kind": "momentum", "theta": "token", "micro_steps": 2}})
+    assert "micro_steps" in stage_text(rule, "spec")
+    with pytest.raises(CompileError, match="micro_steps"):
         stage_text(rule, "program")
 
 
