@@ -275,7 +275,7 @@ def lines_of(prefix: str, node: ast.expr, suffix: str, indent: int) -> list[str]
         return lines_of(prefix, node.value, f".{node.attr}{suffix}", indent)
     if isinstance(node, ast.Subscript):
         index = text(node.slice).strip("()") if isinstance(node.slice, ast.Tuple) else text(node.slice)
-        return lines_of(prefix, node.value, f"[{index}]{suffix}", indent)
+        return _operand_lines(prefix, node.value, f"[{index}]{suffix}", indent, UNARY + 1)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return _operand_lines(f"{prefix}-", node.operand, suffix, indent, UNARY)
     if isinstance(node, ast.IfExp):

@@ -29,7 +29,7 @@ from atlasgen.schedules.gates import gate, live, where
 from atlasgen.schedules.inner_gradient import Outer
 from atlasgen.schedules.token_maps import mapped
 from atlasgen.spec.expression import parse_expression, symbol
-from atlasgen.spec.rule import Gate, MemoryRule
+from atlasgen.spec.rule import Gate, MemoryRule, Transform
 
 x0, x1 = placeholder(0), placeholder(1)
 
@@ -159,10 +159,16 @@ class RecurrentForm(DualForm):
         scale = sympy.Piecewise((limit * x0 ** sympy.Rational(-1, 2), x0 > limit**2), (1, True))
         return build.mul(value, build.map_(scale, square))
 
-    def _advanced(
-        self, weight: Weight, state: Node, speed: Node, gradient: Node, plain: bool = False
-    ) -> Moved:
-        """W' and S' from W, S and G; plain: neither pulled, mapped nor projected."""
+    def _advanced(self, weight: Weight, state: Node, speed: Node, gradient: Node) -> Moved:
+        """W' and S' from W, S and G."""
+        update, moved = self._update(weight, speed, gradient, self.gates[weight.name].transform)
+        written = build.sub(self._kept(weight, state), update)
+        return Moved(self._projected(weight, written, state), moved)
+
+    def _update(
+        self, weight: Weight, speed: Node, gradient: Node, transforms: tuple[Transform, ...]
+    ) -> tuple[Node, Node]:
+        """lr U and S' from S and G."""
         factors = self.factors[weight.name]
         at_update = self.rule.optimizer.lr_at == "update"
         if not at_update:
@@ -171,16 +177,13 @@ class RecurrentForm(DualForm):
         update = moved
         if self.momentum and self.rule.optimizer.nesterov:
             update = build.add(build.mul(factors.theta, moved), gradient)
-        transforms = () if plain else self.gates[weight.name].transform
         straight = self.rule.gradient.newton_schulz == "straight_through"
         for transform in transforms:
             update = mapped(transform, update, weight, straight)
         rate = factors.lr if at_update else build.const(1.0)
         if self.momentum or transforms:  # without them the gradient is zero in a row without a token
             rate = build.mul(only_row(live("j")), rate)
-        kept = build.mul(factors.alpha, state) if plain else self._kept(weight, state)
-        written = build.sub(kept, scaled(rate, update))
-        return Moved(written if plain else self._projected(weight, written, state), moved)
+        return scaled(rate, update), moved
 
     def _kept(self, weight: Weight, state: Node) -> Node:
         """alpha W (+ (1 - alpha) W_0)."""
@@ -207,7 +210,8 @@ class RecurrentForm(DualForm):
         ones = {source: [Outer(self._keys(source), build.const(-1.0))] for source in self.sources}
         state = build.leaf("normaliser", total.axes, kind="carry")
         speed = build.leaf("normaliser_momentum", total.axes, kind="carry")
-        return self._advanced(total, state, speed, self._gradient(total, ones), plain=True)
+        update, moved = self._update(total, speed, self._gradient(total, ones), ())
+        return Moved(build.sub(build.mul(self.factors[total.name].alpha, state), update), moved)
 
     # -- links ---------------------------------------------------------------------------------------
     def _linked(self, weight: Weight, value: Node) -> Node:

@@ -84,6 +84,13 @@ RULES: dict[str, dict[str, Any]] = {
         "read": {"normaliser": "sum"},
         "retention": {"kind": "channel"},
     },
+    "normalised read, toward initial": {
+        "features": "elu1",
+        "read": {"normaliser": "sum"},
+        "optimizer": MOMENTUM,
+        "retention": {"kind": "token", "toward": "initial"},
+        "memory": {"initial": "learned"},
+    },
     "terms with keys of their own": {
         "loss": [
             {"kind": "dot"},
