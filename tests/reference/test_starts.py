@@ -29,7 +29,10 @@ def gates(rule, length, largest):
         in_log = item.name.startswith(("alpha", "theta"))
         name, value = (f"log_{item.name}", math.log(value)) if in_log else (item.name, value)
         age = (rule.window.length,) if name == "gamma" and rule.window.gate.kind == "pair" else ()
-        found[name] = torch.full((1, length, 1, *age), value, dtype=torch.float64)
+        declared = rule.input_named(name)
+        kind = rule.gates[name].kind if name in rule.gates else declared.shape if declared else "token"
+        own = (SIZE,) if kind in ("channel", "key", "value") and not rule.stands_for(name) else ()
+        found[name] = torch.full((1, length, 1, *age, *own), value, dtype=torch.float64)
     if rule.features.coefficients == "learned":
         taylor = [1 / math.factorial(degree) for degree in range(rule.features.degree + 1)]
         found["coefficients"] = torch.tensor([taylor], dtype=torch.float64)
@@ -44,7 +47,9 @@ def reads(rule, keys, values, largest):
     # The layer's gate times k or v, where an input stands for these.
     rows = {"key": q, "value": v}
     kinds = {entry.name: rule.stands_for(entry.name) for entry in rule.inputs}
-    inputs = {name: found.pop(name)[..., None] * rows[kind] for name, kind in kinds.items() if kind}
+    inputs = {name: rows[kind] for name, kind in kinds.items() if kind}
+    for name in kinds.keys() & found.keys():
+        inputs[name] = found.pop(name)[..., None] * inputs[name] if kinds[name] else found.pop(name)
     y, _ = reference.run(rule, q, q, v, **found, inputs=inputs, initial_memory=start)
     return y[0, :, 0]
 
