@@ -121,33 +121,43 @@ def row_of_ranges(ranges, row):
 
 
 @triton.jit
-def anchor_of(sums, half: tl.constexpr):
-    """[rows, channels]: each row's sum at the last row of the lower half of its range of 2 half rows."""
-    ranges = in_ranges(sums, 2 * half)
-    return tl.reshape(row_of_ranges(ranges, half - 1) + tl.zeros_like(ranges), sums.shape)
+def half_of(matrix, half: tl.constexpr, side: tl.constexpr):
+    """[ranges, half, channels]: the lower (side 0) or the upper half of each range of rows."""
+    count: tl.constexpr = matrix.shape[0] // (2 * half)
+    halves = tl.reshape(matrix, [count, 2, half, matrix.shape[1]])
+    return tl.sum(tl.where(tl.arange(0, 2)[None, :, None, None] == side, halves, 0.0), 1)
+
+
+@triton.jit
+def from_half(part, side: tl.constexpr):
+    """[rows, channels] with rows [ranges, half, channels] in one half of each range, else 0."""
+    count: tl.constexpr = part.shape[0]
+    half: tl.constexpr = part.shape[1]
+    halves = tl.where(tl.arange(0, 2)[None, :, None, None] == side, tl.expand_dims(part, 1), 0.0)
+    return tl.reshape(halves, [2 * count * half, part.shape[2]])
 
 
 @triton.jit
 def anchored_decays(sums, fine, resets, until, until_fine, seen, half: tl.constexpr):
-    """The decays from the anchor to readers in upper halves, and from sources in lower halves; else 0."""
-    anchor, anchor_fine, anchor_resets = (
-        anchor_of(sums, half),
-        anchor_of(fine, half),
-        anchor_of(resets, half),
-    )
-    upper = (tl.arange(0, sums.shape[0]) % (2 * half) >= half)[:, None]
-    after = until - anchor + (until_fine - anchor_fine)
-    before = anchor - sums + (anchor_fine - fine)
-    readers = tl.exp(tl.where(upper & (seen == anchor_resets), after, float("-inf")))
-    sources = tl.exp(tl.where((upper == 0) & (anchor_resets == resets), before, float("-inf")))
+    """[ranges, half, channels]: the decays from the anchor to upper readers, from lower sources to it."""
+    low, low_fine, low_resets = (half_of(sums, half, 0), half_of(fine, half, 0), half_of(resets, half, 0))
+    high, high_fine = (half_of(until, half, 1), half_of(until_fine, half, 1))
+    anchor, anchor_fine = (row_of_ranges(low, half - 1), row_of_ranges(low_fine, half - 1))
+    anchor_resets = row_of_ranges(low_resets, half - 1)
+    after = high - anchor + (high_fine - anchor_fine)
+    before = anchor - low + (anchor_fine - low_fine)
+    readers = tl.exp(tl.where(half_of(seen, half, 1) == anchor_resets, after, float("-inf")))
+    sources = tl.exp(tl.where(anchor_resets == low_resets, before, float("-inf")))
     return (readers, sources)
 
 
 @triton.jit
-def in_one_range(rows: tl.constexpr, size: tl.constexpr):
-    """[rows, rows]: whether two rows are in one range."""
-    row = tl.arange(0, rows) // size
-    return row[:, None] == row[None, :]
+def in_corner(corner):
+    """[count, 2 half, 2 half] with [count, half, half] where upper rows meet lower columns, else 0."""
+    side = tl.arange(0, 2)
+    row, column = (side[None, :, None, None, None], side[None, None, None, :, None])
+    tiles = tl.where((row == 1) & (column == 0), corner[:, None, :, None, :], 0.0)
+    return tl.reshape(tiles, [corner.shape[0], 2 * corner.shape[1], 2 * corner.shape[2]])
 
 
 @triton.jit
@@ -180,9 +190,10 @@ def channel_scores(left, right, log, exclusive: tl.constexpr, dtype: tl.constexp
     for level in tl.static_range(0, 4):
         if 16 << level < rows:
             after, before = anchored_decays(sums, fine, resets, until, until_fine, seen, 16 << level)
-            a, b = ((left * after).to(dtype), (right * before).to(dtype))
-            product = tl.dot(a, tl.trans(b), input_precision=precision)
-            result += tl.where(in_one_range(rows, 32 << level), product, 0.0)
+            a = (half_of(left, 16 << level, 1) * after).to(dtype)
+            b = (half_of(right, 16 << level, 0) * before).to(dtype)
+            product = tl.dot(a, tl.permute(b, (0, 2, 1)), input_precision=precision)
+            result += on_diagonal(in_corner(product))
     return result
 
 
@@ -206,8 +217,9 @@ def channel_mix(matrix, right, log, exclusive: tl.constexpr, dtype: tl.constexpr
     for level in tl.static_range(0, 4):
         if 16 << level < rows:
             after, before = anchored_decays(sums, fine, resets, until, until_fine, seen, 16 << level)
-            between = tl.where(in_one_range(rows, 32 << level), matrix, 0.0).to(dtype)
-            result += after * tl.dot(between, (right * before).to(dtype), input_precision=precision)
+            between = quadrant(diagonal_blocks(matrix, 32 << level), 1, 0).to(dtype)
+            b = (half_of(right, 16 << level, 0) * before).to(dtype)
+            result += from_half(after * tl.dot(between, b, input_precision=precision), 1)
     return result
 
 
@@ -238,8 +250,9 @@ def channel_mix_back(
     for level in tl.static_range(0, 4):
         if 16 << level < rows:
             after, before = anchored_decays(sums, fine, resets, until, until_fine, seen, 16 << level)
-            between = tl.where(in_one_range(rows, 32 << level), matrix, 0.0).to(dtype)
-            result += before * tl.dot(tl.trans(between), (left * after).to(dtype), input_precision=precision)
+            between = tl.permute(quadrant(diagonal_blocks(matrix, 32 << level), 1, 0), (0, 2, 1)).to(dtype)
+            a = (half_of(left, 16 << level, 1) * after).to(dtype)
+            result += from_half(before * tl.dot(between, a, input_precision=precision), 0)
     return result
 
 

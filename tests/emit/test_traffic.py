@@ -53,6 +53,22 @@ def test_forward_and_backward_of_simple_gla_against_the_peer(structure, bar):
     assert flops <= 0.9 * PEER_FLOPS
 
 
+# Bytes of the forward, of forward and backward, and dot flops of both, of the peer's kernels.
+PEERS = {
+    "gated_deltanet": (992_288 + 402_432, 3_396_736 + 1_259_520, 71.0e6),
+    "gla": (1_449_984 + 278_016, 4_461_568 + 867_840, 27.5e6),
+}
+
+
+@pytest.mark.parametrize("name", PEERS)
+def test_exact_rules_and_decays_by_channel_against_the_peer(name):
+    """Substitution inside 16 rows, and pairs of rows inside 16, are elementwise: no dot flops."""
+    forward, both, flops = traffic(name, FUSED)
+    assert forward <= 0.45 * PEERS[name][0]
+    assert both <= 0.55 * PEERS[name][1]
+    assert flops <= 1.1 * PEERS[name][2]
+
+
 @pytest.mark.parametrize(
     ("structure", "base", "bar"),
     [(FUSED, FUSED, 1.25), (SPLIT, SPLIT, 1.4), (STORED, SPLIT, 1.7)],
