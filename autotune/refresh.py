@@ -103,11 +103,15 @@ def refresh_rule(
 
 
 def tuned_rules() -> list[MemoryRule]:
-    """The shipped rules that results are shipped for: a matrix over keys that every token writes to.
+    """The shipped rules that results are shipped for: in blocks, a matrix that every token writes to.
 
-    The others run with their targets' defaults.
+    The others (exact rules, decays by channel among them) run with their targets' defaults.
     """
-    programs = {rule: schedule(rule).forward for rule in map(load_rule, shipped_specs()) if not rule.held}
+    rules = [load_rule(name) for name in shipped_specs()]
+    dual = {
+        rule: schedule(rule) for rule in rules if not rule.held and rule.retention.alpha.kind != "channel"
+    }
+    programs = {rule: own.forward for rule, own in dual.items() if own.schedule == "dual"}
     return [
         rule
         for rule, program in programs.items()

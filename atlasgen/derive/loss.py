@@ -62,6 +62,9 @@ def error_slope(rule: MemoryRule, term: LossTerm) -> tuple[sympy.Expr, tuple[str
     slope = sympy.simplify(sympy.diff(form.expression, placeholder(0)))
     if slope.free_symbols & {placeholder(0), placeholder(1)}:
         return None
+    rest = sympy.simplify(form.expression - slope * placeholder(0))
+    if placeholder(0) in rest.free_symbols:  # a step: its slope is a number, but it sees the memory
+        return None
     shifted = {placeholder(index + 2): placeholder(index) for index in range(len(form.inputs))}
     return slope.xreplace(shifted), form.inputs
 

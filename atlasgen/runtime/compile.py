@@ -59,6 +59,12 @@ def compile(
             "checkpoint_every", "blocks between two checkpoints", value=checkpoint_every,
             allowed="a whole number from 1, or None",
         )  # fmt: skip
+    if backend not in backends():
+        raise ArgumentError("backend", "unknown", value=backend, allowed=", ".join(backends()))
+    if schedule is not None and not isinstance(schedule, str):
+        raise ArgumentError(
+            "schedule", "not a name", value=schedule, allowed="a name in `atlasgen explain`, or None"
+        )
     if schedule is not None and backend not in ("auto", *_MODULES):
         raise ArgumentError(
             "schedule", f"not a choice of backend {backend!r}", value=schedule, allowed="None there"

@@ -219,7 +219,10 @@ def _wy(rule: MemoryRule) -> Iterator[Case]:
 
 def _system(rule: MemoryRule) -> Iterator[Case]:
     """What keeps the terms whose errors see earlier writes from being one linear system."""
-    coupled = [term for term in coupled_terms(rule) if error_slope(rule, term) is not None]
+    seeing = coupled_terms(rule)
+    reason = "no error sees the memory, so there is no linear system to solve"
+    yield not seeing, "loss", ", ".join(term.kind for term in rule.loss), reason, 'loss = "l2", or "dot"'
+    coupled = [term for term in seeing if error_slope(rule, term) is not None]
     rates = {term: _rate_shape(rule, term) for term in coupled}
     sides = {
         (term.key, term.write or term.key, term.lr if rates[term] == "key" else None) for term in coupled
@@ -246,6 +249,11 @@ def _recurrent(rule: MemoryRule) -> Iterator[Case]:
     reason = "errors that a window keeps are those of at most one border before"
     beyond = rule.depends_on_memory and window.boundary == "carry" and window.length not in (1, "all")
     yield beyond, "window.boundary", "carry", reason, 'boundary = "halo"'
+    first = rule.loss[0]
+    alone = len(rule.loss) == 1 and first.key == "k" and first.write in (None, "k") and window.length == 1
+    reason = "its step solves the l2 term of one token at k, written along k"
+    wider = rule.optimizer.kind == "implicit" and not alone
+    yield wider, "optimizer.kind", "implicit of a window or other terms", reason, 'loss = "l2", window = 1'
     link = rule.memory.link
     by_token = link.kind != "none" and clip is not None and clip.of == "token"
     reason = "through a link one token's gradient is no outer product"

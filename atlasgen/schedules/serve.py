@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
-from atlasgen.errors import CompileError
+from atlasgen.errors import CompileError, shown
 from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.schedules.dual import DualForm
@@ -102,7 +102,11 @@ def schedule(rule: MemoryRule, name: str | None = None) -> Scheduled:
         known = ", ".join(found)
         raise CompileError("schedule", name, "it is no schedule", f"one of {known}", rule=rule.name)
     chosen = name or min(found, key=lambda entry: len(found[entry]))
+    others = [entry for entry, refusals in found.items() if not refusals]
     for field, value, reason, nearest in found[chosen]:
+        if name is not None and others:
+            why = f"{field} = {shown(value)}: {reason}"
+            raise CompileError("schedule", name, why, f"{' or '.join(others)}, or None", rule=rule.name)
         raise CompileError(field, value, reason, nearest, rule=rule.name)
     forward = _FORMS[chosen](rule).build()
     return Scheduled(rule, chosen, forward, differentiate(forward))

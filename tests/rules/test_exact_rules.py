@@ -18,7 +18,7 @@ import triton.language as tl
 import atlasgen
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.tile_library import unit_inverse
-from atlasgen.errors import CompileError
+from atlasgen.errors import ArgumentError, CompileError
 from atlasgen.runtime import blocks
 from atlasgen.runtime.compile import Factory, register_backend
 from atlasgen.runtime.torch_backend import TorchProgram
@@ -288,6 +288,28 @@ def test_what_is_no_linear_system_is_refused_by_field(more, field):
 def test_an_unknown_schedule_is_refused():
     with pytest.raises(CompileError, match="no schedule"):
         atlasgen.compile(exact("delta"), schedule="wyvern")
+    with pytest.raises(ArgumentError, match="not a name"):
+        atlasgen.compile(exact("delta"), schedule=["wy"])  # type: ignore[arg-type]
+    with pytest.raises(CompileError, match=r'schedule = "dual" is not served.*wy or recurrent'):
+        atlasgen.compile(exact("delta"), schedule="dual")
+
+
+STEPS = ("relu(pred - v)", "where(pred > v, pred, 0)", "sign(pred - v)", "min(pred, v)", "pred * (v + 1)")
+
+
+@pytest.mark.parametrize("expression", STEPS)
+@pytest.mark.parametrize("more", [[], ["l2"]])
+def test_errors_that_step_are_no_part_of_a_linear_system(expression, more):
+    """The slope of a step is the number 0 almost everywhere, and yet its error sees the memory."""
+    loss = [*more, {"kind": "expr", "expression": expression}]
+    case = make_case(exact("delta", loss=loss), Shape(B=1, T=20, H=1, K=4, V=3), seed=12, start="state")
+    check(case, "torch")
+
+
+def test_the_features_of_a_zero_key_have_the_definitions_slope():
+    case = make_case(exact("elementwise features"), Shape(B=1, T=9, H=1, K=4, V=3), seed=13, start="state")
+    case.arguments["k"][:, ::2] = 0.0
+    check(case, "torch")
 
 
 @pytest.mark.parametrize("rows", [1, 2, 16, 64])
