@@ -306,12 +306,6 @@ def test_errors_that_step_are_no_part_of_a_linear_system(expression, more):
     check(case, "torch")
 
 
-def test_the_features_of_a_zero_key_have_the_definitions_slope():
-    case = make_case(exact("elementwise features"), Shape(B=1, T=9, H=1, K=4, V=3), seed=13, start="state")
-    case.arguments["k"][:, ::2] = 0.0
-    check(case, "torch")
-
-
 @pytest.mark.parametrize("rows", [1, 2, 16, 64])
 def test_the_inverse_is_one(rows):
     """(I + A) N = I, with A as it is and transposed, on both sides that a program may hold it."""
