@@ -22,6 +22,19 @@ RULES = (
     "titans_linear",
     "logcosh_omega",
 )
+# Exact rules and decays by channel: checked, in the first of the forms, and not timed.
+EXACT_RULES = (
+    "deltanet",
+    "gated_deltanet",
+    "gla",
+    "kda",
+    "rwkv7",
+    "titans_exact",
+    "comba",
+    "gated_deltanet_2",
+    "longhorn",
+    "omeganet_exact",
+)
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,7 @@ class Sizes:
     """
 
     rules: tuple[str, ...]
+    exact_rules: tuple[str, ...]
     workers: int
     heads: int
     fresh: tuple[int, int, int]
@@ -61,6 +75,7 @@ class Sizes:
 
 FULL = Sizes(
     rules=RULES,
+    exact_rules=EXACT_RULES,
     workers=14,
     heads=16,
     fresh=(130, 64, 64),
@@ -74,6 +89,7 @@ FULL = Sizes(
 )
 TINY = Sizes(
     rules=("simple_gla", "retnet"),
+    exact_rules=("deltanet",),
     workers=1,
     heads=1,
     fresh=(17, 16, 16),
@@ -141,4 +157,9 @@ def correctness_jobs(backends: tuple[str, ...]) -> list[dict[str, Any]]:
                 for backend in backends
             ]
     positive = [dict(job, positive=True) for job in jobs[: len(chosen.rules) * len(backends)]]
-    return jobs + positive
+    exact = [
+        {"check": "full", "rule": rule, "backend": backends[0], "dtype": dtype, "case": fresh}
+        for rule in chosen.exact_rules
+        for dtype in ("bfloat16", "float32")
+    ]
+    return jobs + positive + exact

@@ -140,7 +140,9 @@ def test_every_shipped_rule_is_checked_and_timed():
 
     rules = {name: load_rule(name) for name in shipped_specs()}
     plain = {n for n, r in rules.items() if r.memory.weight_names == ("M",) and r.features.kind != "poly"}
-    assert set(plan.RULES) == {name for name in plain if not rules[name].held}
+    chosen = (*plan.RULES, *plan.EXACT_RULES)
+    assert len(set(chosen)) == len(chosen)
+    assert set(chosen) == {name for name in plain if not rules[name].held}
     backends = ("triton:split", "triton:fused")
     jobs = plan.correctness_jobs(backends) if not plan.is_dry() else []
     for rule in plan.RULES:
@@ -151,6 +153,8 @@ def test_every_shipped_rule_is_checked_and_timed():
             training = {(j["case"]["key"], j["case"]["heads"]) for j in own if j["check"] == "training"}
             assert training == {(64, 16), (128, 16)}  # what stage C times, strides included
             assert any(job.get("positive") for job in own)
+    for rule in plan.EXACT_RULES:
+        assert {job["dtype"] for job in jobs if job["rule"] == rule} == {"float32", "bfloat16"}
 
 
 def test_an_unknown_stage_is_refused(tmp_path):

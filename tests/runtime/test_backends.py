@@ -107,7 +107,7 @@ def test_a_factory_is_called_once_per_rule(modules):
     read = dataclasses.replace(RULES["gated"].read, scale="0.12345")
     rule = dataclasses.replace(RULES["gated"], name="counted", read=read)
 
-    def factory(rule):
+    def factory(rule, schedule):
         made.append(rule)
         return NaiveExecutable(rule)
 

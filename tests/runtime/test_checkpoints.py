@@ -71,8 +71,8 @@ def test_a_long_sequence_is_computed_again():
 
 def test_copies_keep_the_distance():
     operator = atlasgen.compile("titans_linear", "torch", checkpoint_every=3)
-    assert pickle.loads(pickle.dumps(operator)).checkpoint_every == 3
-    assert copy.deepcopy(operator).checkpoint_every == 3
+    assert pickle.loads(pickle.dumps(operator)).options == operator.options
+    assert copy.deepcopy(operator).options.checkpoint_every == 3
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.0, True])

@@ -210,8 +210,8 @@ def test_a_crash_is_a_result_and_the_others_still_run() -> None:
 def test_what_cannot_be_verified_is_refused() -> None:
     with pytest.raises(ArgumentError, match="float32, bfloat16, float16"):
         list(verify_rule(load_rule("swla"), ["torch"], ["float64"], SMALL))
-    rule = rule_from_table({"optimizer": {"kind": "momentum", "theta": "token", "nesterov": True}})
-    with pytest.raises(CompileError, match="nesterov"):
+    rule = rule_from_table({"memory": {"link": {"kind": "softmax"}}, "block": 16})
+    with pytest.raises(CompileError, match="memory.link"):
         list(verify_rule(rule, ["torch"], ["float32"], SMALL))
 
 
