@@ -151,7 +151,7 @@ class Kernel:
             if walked != SINGLE:
                 own = walked in node.dims
             elif node.op == "leaf":
-                own = node["kind"] in ("row_of", "row_matrix")
+                own = node["kind"].startswith("row_")
             else:
                 own = node.get("dim") != SINGLE and any(argument in found for argument in node.args)
                 own = own and node not in self.loaded

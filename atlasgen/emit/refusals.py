@@ -11,16 +11,19 @@ from atlasgen.emit.axes import whole_axes
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.errors import CompileError
+from atlasgen.ir.node import Node
 from atlasgen.ir.program import BlockProgram
+from atlasgen.ir.scalar import placeholder
 from atlasgen.schedules.refusals import Refusal
 
 LARGEST_BLOCK = 256  # rows: their [rows, rows] weights are one tile
+_PRODUCT = placeholder(0) * placeholder(1)
 _OTHERWISE = 'or backend = "torch"'
 
 
 def kernel_refusals(program: BlockProgram) -> list[Refusal]:
     """All refusals of a rule's program, empty where kernels can be written for it."""
-    found = _rows(program)
+    found = [*_rows(program), *_readers(program)]
     return [entry._replace(nearest=f"{entry.nearest}, {_OTHERWISE}") for entry in found]
 
 
@@ -49,3 +52,15 @@ def _rows(program: BlockProgram) -> Iterator[Refusal]:
         yield Refusal("block.size", program.block, reason, f"block = {LARGEST_BLOCK}")
     elif (program.halo if program.block else program.window - 1) > LARGEST_BLOCK:
         yield Refusal("window.length", program.window, reason, f"window = {LARGEST_BLOCK + 1}")
+
+
+def _readers(program: BlockProgram) -> Iterator[Refusal]:
+    """Maps of the matrix that a row reads, where that is made of others, one per token."""
+    reason = "a kernel has one matrix per token: not both a mapped update and a map of what is read"
+    if any("r" in node.dims and len(node.dims) > 2 and not _is_linear(node) for node in program.nodes()):
+        yield Refusal("memory.link", "beside a transform", reason, "transform = []")
+
+
+def _is_linear(node: Node) -> bool:
+    products = node.op == "map" and node["expression"] in (_PRODUCT, -placeholder(0))
+    return products or node.op in ("add", "dot", "contract", "sum", "rename")

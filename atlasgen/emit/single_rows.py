@@ -81,6 +81,8 @@ class SingleRows:
             return build.leaf(self.buffers[node], _free(node), kind="row_of", axes=node.dims)
         if node in self.matrices:
             return build.leaf(self.matrices[node], _free(node), kind="row_matrix")
+        if node.op == "leaf" and SINGLE in node.dims:
+            return self._row(node)
         if not node.args or not self._has_rows(node):
             return node
         if len(_free(node)) > 2:
@@ -89,6 +91,11 @@ class SingleRows:
             return self._sum(node)
         arguments = tuple(self(argument) for argument in node.args)
         return Node(node.op, arguments, _free(node), **dict(node.attrs))
+
+    def _row(self, leaf: Node) -> Node:
+        """One row of a tensor of rows."""
+        attrs = dict(leaf.attrs)
+        return build.leaf(attrs.pop("name"), _free(leaf), **{**attrs, "kind": f"row_{attrs['kind']}"})
 
     def _has_rows(self, node: Node) -> bool:
         """True if something below the value has the axis j or three axes."""
@@ -193,8 +200,8 @@ def _fits(group: list[Node], dim: str) -> bool:
 
 def _too_wide(node: Node) -> CompileError:
     return CompileError(
-        "optimizer.transform",
+        "memory.link, optimizer.transform",
         f"a value with the axes {', '.join(node.dims)}",
         "a kernel holds values of two axes, one token at a time",
-        'transform = [] or backend = "torch"',
+        'one of the two, or backend = "torch"',
     )

@@ -20,7 +20,7 @@ from atlasgen.emit.cuts import Cuts, is_gate_only
 from atlasgen.emit.plan import SINGLE, Kernel, Plan, Store
 from atlasgen.emit.single_rows import SingleRows
 from atlasgen.errors import CompileError
-from atlasgen.ir.node import Node, walk
+from atlasgen.ir.node import ROWS, Node, ordered, walk
 from atlasgen.ir.program import BlockProgram, Carry, Contribution
 
 
@@ -70,7 +70,8 @@ def _rewritten(rows: SingleRows, stores: Iterable[Store]) -> tuple[Store, ...]:
 
 
 def _outputs(program: BlockProgram) -> tuple[Store, ...]:
-    return tuple(Store(name, node, ("r", "V"), "rows") for name, node in program.outputs.items())
+    outputs = program.outputs.items()
+    return tuple(Store(name, node, ordered({*node.dims} & ROWS | {"V"}), "rows") for name, node in outputs)
 
 
 def _forward(cuts: Cuts) -> Kernel:

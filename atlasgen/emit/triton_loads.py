@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from atlasgen.emit.axes import WIDE, extent_name, is_anchor, lane_name, mask_name, tile_name
-from atlasgen.emit.plan import Store
+from atlasgen.emit.plan import SINGLE, Store
 from atlasgen.emit.triton_memory import NUMBERS
 from atlasgen.emit.triton_streams import Streams
 from atlasgen.ir.node import ROWS, Node
@@ -73,6 +73,8 @@ class Loads:
 
     def row_mask(self, dims: tuple[str, ...], held: bool = False) -> str:
         """The mask of rows of a token tensor, which hold tokens (held: of earlier calls)."""
+        if dims and self.emitter.position(dims[0]) in NUMBERS:
+            return self.mask(dims[1:]) if dims[1:] else "True"  # only rows that hold tokens are walked
         if dims and dims[0] in ROW_AXES:
             return self.mask(dims, self._row_mask(dims[0], held))
         return f"live & {self.mask(dims)}" if dims else "live"
@@ -102,6 +104,10 @@ class Loads:
         kind = node["kind"]
         if kind in ("token", "token_gradient"):
             return self._load_rows(node)
+        if kind in ("row_token", "row_token_gradient"):
+            lane = self.lane(node.dims[0]) if node.dims else None
+            address = self.memory.row_address(node["name"], self.emitter.position(SINGLE), lane)
+            return f"tl.load({address}{self.masked(node.dims, True)}).to(tl.float32)"
         if kind == "row_of":
             axes = node["axes"]
             address = self.memory.block_address(node["name"], axes, [self.lane(dim) for dim in axes])
@@ -128,6 +134,8 @@ class Loads:
             pointer = self.memory.argument(f"{node['name']}_pointer", "table", node["name"])
             address = f"{pointer} + head * WINDOW + age_lane"
             return f"tl.load({address}, mask=age_lane < WINDOW, other=0.0).to(tl.float32)"
+        if kind == "row_live":
+            return "1.0"  # only rows that hold tokens are walked
         if kind == "live":
             return f"{self.row_mask(node.dims)}.to(tl.float32)"
         if kind == "border":

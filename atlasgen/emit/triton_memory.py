@@ -71,6 +71,8 @@ class Memory:
             return base if lane is None else f"{base} + {lane}"
         if lane is None:
             return f"{base} + {row} * {tensor}_row"
+        if row in NUMBERS:
+            return f"{base} + {row} * {tensor}_row + {lane}"
         return f"{base} + {row}[:, None] * {tensor}_row + {lane}[None, :]"
 
     def window_address(self, tensor: str, row: str, lane: str | None, size: str | None) -> str:

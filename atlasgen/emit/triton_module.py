@@ -187,7 +187,7 @@ class FunctionEmitter:
                 write("is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)")
         self.memory.bases.clear()
         for node in self.emitter.nodes:
-            rows = node.op == "leaf" and node["kind"] in ("token", "token_gradient")
+            rows = node.op == "leaf" and node["kind"].removeprefix("row_") in ("token", "token_gradient")
             if rows and node not in self.kernel.loaded:
                 self.memory.rows_base(node["name"])
 

@@ -13,6 +13,7 @@ from atlasgen.nn.gates import apply_own
 from atlasgen.runtime.signature import Argument, resolve
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.spec.sizes import feature_size, weight_shapes
+from atlasgen.verify.gain import initial_scale
 
 Device = torch.device | str | None
 
@@ -41,7 +42,8 @@ class _Kept(nn.Module):
 
 
 class InitialWeights(_Kept):
-    """The initial weights of every head, by name [H, in, out], biases [H, out], drawn from N(0, 1 / in).
+    """The initial weights of every head, by name [H, in, out], biases [H, out], drawn from N(0, 1 / in),
+    logits of a softmax from N(0, 1).
 
     Parameters where the rule learns them; buffers where it draws them once (memory.initial = "normal").
     A matrix memory that learns where it starts from starts at zero, unless a norm divides by what it gives.
@@ -51,6 +53,7 @@ class InitialWeights(_Kept):
         super().__init__()
         sizes = {"K": key, "V": value, "F": feature_size(rule.features, key)}
         learned = rule.memory.initial != "normal"
+        self._link = rule.memory.link
         self._zero = learned and rule.memory.kind == "matrix" and rule.memory.is_linear
         for name, shape in weight_shapes(rule.memory, sizes).items():
             self._keep(name, torch.empty((heads, *shape), device=device, dtype=torch.float32), learned)
@@ -63,7 +66,7 @@ class InitialWeights(_Kept):
                 if weight.dim() == 2 or self._zero:
                     weight.zero_()
                 elif weight.device.type != "meta":
-                    weight.normal_(0.0, weight.shape[1] ** -0.5)
+                    weight.normal_(0.0, initial_scale(self._link, weight.shape[1]))
 
     def forward(self) -> dict[str, Tensor]:
         """The weights as an operator takes them."""

@@ -18,6 +18,7 @@ what a rule does not use becomes zero, one or an identity matrix and vanishes in
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import sympy
 
@@ -25,18 +26,21 @@ from atlasgen.derive.features import Featured, apply_features, feature_axis, sim
 from atlasgen.derive.memory import Weight, memory_graph
 from atlasgen.derive.reads import read_expression
 from atlasgen.ir import build
-from atlasgen.ir.node import Node, leaves
+from atlasgen.ir.node import Node, leaves, walk
 from atlasgen.ir.program import BlockProgram, Capture, Carry
 from atlasgen.ir.scalar import placeholder
 from atlasgen.schedules.channels import POST, PRE, Reach
 from atlasgen.schedules.gates import Names, live, suffix
 from atlasgen.schedules.inner_gradient import InnerGradient, Outer
+from atlasgen.schedules.links import linked, pulled
 from atlasgen.schedules.row_weights import RowWeights, weight_gates
 from atlasgen.schedules.token_maps import TokenMap
 from atlasgen.spec.rule import MemoryRule
 
 x0, x1 = placeholder(0), placeholder(1)
 Pairs = Mapping[str, list[Outer]]
+Gradients = Callable[[str, Node], list[Node]]
+"""(segment, weights [.., source]) -> terms of the sum over its rows of weight times gradient."""
 Through = Callable[..., Node]
 """(state, what it is multiplied by or None) -> what is read of it."""
 
@@ -64,6 +68,7 @@ class DualForm:
         }
         self.features = self.inner.featured  # rows with cheap products, by their explicit node
         self.pairs: dict[str, Pairs] = {}  # by source
+        self.points_of: dict[str, Mapping[str, Node]] = {}  # by source: where its gradients are taken
         self.states = {w.name: self.leaf("memory", w) for w in self.graph.weights}
         self.speeds = {w.name: self.leaf("momentum", w) for w in self.graph.weights}
         self.maps: dict[str, TokenMap] = {}
@@ -111,6 +116,8 @@ class DualForm:
         """The block program with only the carries that the rule uses."""
         points = self.points()
         previous = {w.name: self.leaf("previous", w) for w in self.graph.weights}
+        for source in self.sources:
+            self.points_of[source] = previous if source == "h" and self.keeps else points
         self._find_pairs(points, previous)
         self._map_tokens()
         outputs = {"y": self._read(points)}
@@ -134,15 +141,39 @@ class DualForm:
     def _find_pairs(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> None:
         """The factors of every weight's gradient, by source, at M*."""
         for source in self.sources:
-            at = previous if source == "h" and self.keeps else points
-            self.pairs[source] = self.inner.pairs(source, at)
+            self.pairs[source] = self.inner.pairs(source, self._linked(self.points_of[source]))
 
     def _map_tokens(self) -> None:
         """U_t of every token, of the weights whose momentum is mapped before it is written."""
         for weight in self.graph.weights:
             if self.gates[weight.name].transform:
                 self.maps[weight.name] = TokenMap(self.rule, weight, self.rows[weight.name], self.labels)
-                self.maps[weight.name].build(self.speeds[weight.name], self._factors(weight))
+                terms = partial(self.gradients, weight)
+                self.maps[weight.name].build(self.speeds[weight.name], terms)
+
+    def is_linked(self, weight: Weight) -> bool:
+        """True where predictions and reads see a map of the weight."""
+        return self.rule.memory.link.kind != "none" and weight.is_matrix
+
+    @property
+    def reader(self) -> str:
+        """The axis of reads: r, or j, that of values with a matrix per token where links alone give one."""
+        linked = any(self.is_linked(weight) for weight in self.graph.weights)
+        mapped = any(self.gates[weight.name].transform for weight in self.graph.weights)
+        return "j" if linked and not mapped and self.rule.read.at != "block" else "r"
+
+    def _linked(self, values: Mapping[str, Node]) -> dict[str, Node]:
+        """What predictions and reads see of each weight."""
+        link = self.rule.memory.link
+        return {w.name: linked(link, w, values[w.name]) for w in self.graph.weights}
+
+    def gradients(self, weight: Weight, source: str, weights: Node) -> list[Node]:
+        """Terms of sum over the rows of a segment of weights[.., source] u (x) E, through the link there."""
+        terms = [outer_sum(weights, pair, source) for pair in self.pairs[source][weight.name]]
+        if not self.is_linked(weight):
+            return terms
+        point = self.points_of[source][weight.name]
+        return [pulled(self.rule.memory.link, weight, point, build.add(*terms))]
 
     def _carries(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> list[Carry]:
         """What passes from block to block; `build` drops what nothing reads."""
@@ -169,7 +200,10 @@ class DualForm:
 
     def _sums(self) -> list[Carry]:
         """The carries besides the memory: momentum, and the normaliser with its own."""
-        ones = {source: [Outer(self._keys(source), build.const(-1.0))] for source in self.sources}
+
+        def ones(source: str, weights: Node) -> list[Node]:
+            return [outer_sum(weights, Outer(self._keys(source), build.const(-1.0)), source)]
+
         first = self.graph.weights[0]
         rows, carries, normaliser = self.rows[first.name], [], []
         if self.rule.read.normaliser == "sum":
@@ -182,8 +216,8 @@ class DualForm:
         if self.momentum:
             for weight in self.graph.weights:
                 speed = self.speeds[weight.name]
-                rows, factors = self.rows[weight.name], self._factors(weight)
-                moved = self._moved(rows, speed, factors, weight.tensor("momentum_next"))
+                rows, terms = self.rows[weight.name], partial(self.gradients, weight)
+                moved = self._moved(rows, speed, terms, weight.tensor("momentum_next"))
                 carries.append(Carry(weight.tensor("momentum"), speed, moved))
             carries.extend(normaliser)
         return carries
@@ -199,7 +233,8 @@ class DualForm:
         if weight.name in self.maps:
             result = self.maps[weight.name].written(state, origin)
         else:
-            result = self._next(rows, state, self.speeds[weight.name], self._factors(weight), origin)
+            terms = partial(self.gradients, weight)
+            result = self._next(rows, state, self.speeds[weight.name], terms, origin)
         return self.give(result, weight.tensor("memory") + "_next", "M at the end")
 
     def _next(
@@ -207,35 +242,37 @@ class DualForm:
         rows: RowWeights,
         state: Node,
         momentum: Node,
-        factors: Mapping[str, list[Outer]],
+        gradients: Gradients,
         origin: Node | None,
     ) -> Node:
         kept = rows.kept()
         lost, weights = rows.written()
         terms = [*retained(kept, state, origin), (-1, build.mul(lost, momentum))]
-        for source, pairs in factors.items():
-            terms += [(-1, outer_sum(weights[source], pair, source)) for pair in pairs]
+        for source in self.sources:
+            terms += [(-1, term) for term in gradients(source, weights[source])]
         return build.add(*terms)
 
-    def _moved(self, rows: RowWeights, momentum: Node, factors: Mapping[str, list[Outer]], name: str) -> Node:
+    def _moved(self, rows: RowWeights, momentum: Node, gradients: Gradients, name: str) -> Node:
         """S' = theta_C S + (B_C u)^T E."""
         kept, weights = rows.moved()
         terms = [(1, build.mul(kept, momentum))]
-        for source, pairs in factors.items():
-            terms += [(1, outer_sum(weights[source], pair, source)) for pair in pairs]
+        for source in self.sources:
+            terms += [(1, term) for term in gradients(source, weights[source])]
         return self.give(build.add(*terms), name or "momentum_next", "S at the end of the block")
 
     # -- the read ------------------------------------------------------------------------------------
     def _read(self, points: Mapping[str, Node]) -> Node:
         """y = scale * f(M, phi(q)) / normaliser, every product with a weight read through its sources."""
-        q = build.leaf("q", ("r", "K"), kind="token", segment="block")
+        q = build.leaf("q", (self.reader, "K"), kind="token", segment="block")
         query = apply_features(self.rule.features, q, "q")
         self.features[query.node] = query
         self.give(query.node, "queries", "phi(q)")
 
+        borders = self._linked(points)
+
         def at_border(weight: Weight, bias: Weight | None, rows: Node) -> Node:
-            value = build.dot(rows, points[weight.name], weight.axes[0])
-            return value if bias is None else build.add(value, points[bias.name])
+            value = build.dot(rows, borders[weight.name], weight.axes[0])
+            return value if bias is None else build.add(value, borders[bias.name])
 
         linear = at_border if self.rule.read.at == "block" else self._read_weight
         output = self.graph.output(query.node, linear)
@@ -255,16 +292,38 @@ class DualForm:
         """z W_t (+ b_t) for rows z of the block."""
         if weight.name in self.maps:
             result = self._read_map(weight, value)
+        elif self.is_linked(weight):
+            result = build.dot(value, self._rows_of(weight), weight.axes[0])
         else:
             result = self._read_factors(weight, value)
         if bias is not None:
-            result = build.add(result, self._read_factors(bias, None))
+            result = build.add(result, self._by_reader(self._read_factors(bias, None)))
         return result
+
+    def _by_reader(self, value: Node) -> Node:
+        """A value of rows r along the axis of reads."""
+        if self.reader == "r" or "r" not in value.dims:
+            return value
+        names = {"r": self.reader}
+        inner = any(self.reader in node.dims for node in walk([value]))
+        return build.rename(value, names) if inner else build.relabel(value, names)
+
+    def _rows_of(self, weight: Weight) -> Node:
+        """link(W_t) [reader, in, out] of every row."""
+        kept, lost, weights = self.rows[weight.name].read(self.rule.read.at == "pre")
+        origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
+        terms = retained(self._by_reader(kept), self.states[weight.name], origin)
+        terms.append((-1, build.mul(self._by_reader(lost), self.speeds[weight.name])))
+        for source in self.sources:
+            own = self._by_reader(weights[source])
+            terms += [(-1, term) for term in self.gradients(weight, source, own)]
+        rows = self.give(build.add(*terms), weight.tensor("memory") + "_rows", "M of every token")
+        return linked(self.rule.memory.link, weight, rows)
 
     def _read_map(self, weight: Weight, value: Node) -> Node:
         origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
         memory = self.maps[weight.name].at_reads(self.states[weight.name], origin, self.rule.read.at == "pre")
-        return build.dot(value, memory, weight.axes[0])
+        return build.dot(value, linked(self.rule.memory.link, weight, memory), weight.axes[0])
 
     def _read_factors(self, weight: Weight, value: Node | None) -> Node:
         """diag(a) z W - diag(b) z S - ((z u^T) * P) E; a bias is read with z = u = 1."""
@@ -331,18 +390,19 @@ class DualForm:
         total = build.leaf("normaliser", (self.input_axis,), kind="carry")
         speed = build.leaf("normaliser_momentum", (self.input_axis,), kind="carry")
         terms = [
-            (1, build.mul(kept, build.dot(query.node, total, self.input_axis))),
-            (-1, build.mul(lost, build.dot(query.node, speed, self.input_axis))),
+            (1, build.mul(self._by_reader(kept), build.dot(query.node, total, self.input_axis))),
+            (-1, build.mul(self._by_reader(lost), build.dot(query.node, speed, self.input_axis))),
         ]
         for source in self.sources:
-            matrix = self._attention(first, query.node, self._keys(source), weights[source], source)
+            own = self._by_reader(weights[source])
+            matrix = self._attention(first, query.node, self._keys(source), own, source)
             terms.append((1, build.sum_(matrix, source)))
         return self._inverse(self.give(build.add(*terms), "total_weight", "z . phi(q)"))
 
     def _inverse(self, weight: Node) -> Node:
         """1 / weight; padding rows divide by one."""
         inverse = sympy.Piecewise((1 / x0, x1 > 0), (1, True))
-        return self.give(build.map_(inverse, weight, live("r")), "inverse_total")
+        return self.give(build.map_(inverse, weight, live(self.reader)), "inverse_total")
 
 
 def outer_sum(weight: Node, pair: Outer, source: str) -> Node:

@@ -11,6 +11,7 @@ a carry of its own, A. So a call may end anywhere in a block.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 import sympy
 
@@ -19,8 +20,9 @@ from atlasgen.ir import build
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import Capture, Carry
 from atlasgen.ir.scalar import inverse_root, placeholder, root
-from atlasgen.schedules.dual import DualForm, outer_sum, retained
+from atlasgen.schedules.dual import DualForm, retained
 from atlasgen.schedules.gates import border, gate, live, where
+from atlasgen.schedules.links import linked
 from atlasgen.schedules.token_maps import mapped
 from atlasgen.spec.rule import Gate, MemoryRule
 
@@ -47,6 +49,11 @@ class HeldForm(DualForm):
     def anchored(self) -> bool:
         """Never: M* is the memory itself."""
         return False
+
+    @property
+    def reader(self) -> str:
+        """Always r: what is read changes at borders."""
+        return "r"
 
     @property
     def aligned(self) -> bool:
@@ -77,8 +84,8 @@ class HeldForm(DualForm):
         rows, state, update = self.rows[weight.name], self.states[weight.name], self.updates[weight.name]
         lost, weights = rows.written()
         terms = [(1, update), (1, build.mul(lost, self.speeds[weight.name]))]
-        for source, pairs in self._factors(weight).items():
-            terms += [(1, outer_sum(weights[source], pair, source)) for pair in pairs]
+        for source in self.sources:
+            terms += [(1, term) for term in self.gradients(weight, source, weights[source])]
         total = self.give(
             build.add(*terms), weight.tensor("update") + "_total", "A: the block's update so far"
         )
@@ -91,7 +98,7 @@ class HeldForm(DualForm):
         ]
         if self.momentum:
             speed = self.speeds[weight.name]
-            moved = self._moved(rows, speed, self._factors(weight), weight.tensor("momentum_next"))
+            moved = self._moved(rows, speed, partial(self.gradients, weight), weight.tensor("momentum_next"))
             carries.append(Carry(weight.tensor("momentum"), speed, moved))
         return carries
 
@@ -111,7 +118,7 @@ class HeldForm(DualForm):
         rows, state, speed = self.rows[weight.name], self.states[weight.name], self.speeds[weight.name]
         full, carries = border(), []
         if self.momentum and self.rule.block.momentum == "token":
-            moved = self._moved(rows, speed, self._factors(weight), weight.tensor("momentum_next"))
+            moved = self._moved(rows, speed, partial(self.gradients, weight), weight.tensor("momentum_next"))
             carries.append(Carry(weight.tensor("momentum"), speed, moved))
         else:
             total = self._gathered(weight)
@@ -131,8 +138,8 @@ class HeldForm(DualForm):
         """A: the sum of the block's windowed gradients so far."""
         weights = self.rows[weight.name].windowed(build.const(1.0))
         terms: list[Node] = [self.updates[weight.name]]
-        for source, pairs in self._factors(weight).items():
-            terms += [outer_sum(weights[source], pair, source) for pair in pairs]
+        for source in self.sources:
+            terms += self.gradients(weight, source, weights[source])
         name = weight.tensor("update") + "_total"
         return self.give(build.add(*terms), name, "A: the block's gradients so far")
 
@@ -197,6 +204,7 @@ class HeldForm(DualForm):
         block of one write reads what that wrote."""
 
         def through(state: Node) -> Node:
+            state = linked(self.rule.memory.link, weight, state)
             return state if value is None else build.dot(value, state, weight.axes[0])
 
         state = through(self.states[weight.name])

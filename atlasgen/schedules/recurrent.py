@@ -13,22 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import sympy
 
 from atlasgen.derive.features import Featured
 from atlasgen.derive.memory import Weight
 from atlasgen.ir import build
-from atlasgen.ir.differentiate import backpropagate
 from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.outer import read_through, scaled
 from atlasgen.ir.program import Carry
-from atlasgen.ir.scalar import placeholder, power
-from atlasgen.schedules.dual import DualForm, outer_sum, retained
+from atlasgen.ir.scalar import placeholder
+from atlasgen.schedules.dual import DualForm, Gradients, outer_sum, retained
 from atlasgen.schedules.gates import gate, live, where
 from atlasgen.schedules.inner_gradient import Outer
 from atlasgen.schedules.token_maps import mapped
-from atlasgen.spec.expression import parse_expression, symbol
 from atlasgen.spec.rule import Gate, MemoryRule, Transform
 
 x0, x1 = placeholder(0), placeholder(1)
@@ -70,6 +69,11 @@ class RecurrentForm(DualForm):
     def block(self) -> int:
         """One row."""
         return 1
+
+    @property
+    def reader(self) -> str:
+        """r: the one row."""
+        return "r"
 
     def points(self) -> dict[str, Node]:
         """M*: each weight before the token, decayed where the rule says so."""
@@ -118,14 +122,9 @@ class RecurrentForm(DualForm):
     # -- the update ----------------------------------------------------------------------------------
     def _find_pairs(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> None:
         """The memory and its momentum after the token."""
-        linked = {w.name: self._linked(w, points[w.name]) for w in self.graph.weights}
-        super()._find_pairs(linked, previous)
+        super()._find_pairs(points, previous)
         for weight in self.graph.weights:
-            gradient = self._gradient(weight, self._factors(weight))
-            if linked[weight.name] is not points[weight.name]:
-                point = points[weight.name]
-                reached = backpropagate({linked[weight.name]: gradient}, (point,))
-                gradient = reached.get(point, build.const(0.0))
+            gradient = self._gradient(weight, partial(self.gradients, weight))
             self.give(gradient, weight.tensor("gradient"), "G: the window's gradient at M*")
             self.moved[weight.name] = self._advanced(
                 weight, self.states[weight.name], self.speeds[weight.name], self._clipped(weight, gradient)
@@ -136,13 +135,11 @@ class RecurrentForm(DualForm):
     def _map_tokens(self) -> None:
         """Nothing: a map of the momentum is part of the step."""
 
-    def _gradient(self, weight: Weight, factors: Mapping[str, list[Outer]]) -> Node:
+    def _gradient(self, weight: Weight, gradients: Gradients) -> Node:
         """G = sum over sources of gamma_i u_i (x) E_i."""
-        terms = []
-        for source, matrix in self.rows[weight.name].window_gates().items():
-            gamma = build.sum_(matrix, "i")
-            terms += [outer_sum(gamma, pair, source) for pair in factors[source]]
-        return build.add(*terms)
+        gates = self.rows[weight.name].window_gates()
+        parts = (gradients(source, build.sum_(matrix, "i")) for source, matrix in gates.items())
+        return build.add(*(term for part in parts for term in part))
 
     def _clipped(self, weight: Weight, gradient: Node) -> Node:
         clip = self.rule.optimizer.clip
@@ -207,29 +204,14 @@ class RecurrentForm(DualForm):
     def _advanced_total(self) -> Moved:
         """The normaliser's sum, which moves as the matrix does under a dot loss to the target one."""
         total = Weight("M", (self.input_axis,), ("F",))
-        ones = {source: [Outer(self._keys(source), build.const(-1.0))] for source in self.sources}
+
+        def ones(source: str, weights: Node) -> list[Node]:
+            return [outer_sum(weights, Outer(self._keys(source), build.const(-1.0)), source)]
+
         state = build.leaf("normaliser", total.axes, kind="carry")
         speed = build.leaf("normaliser_momentum", total.axes, kind="carry")
         update, moved = self._update(total, speed, self._gradient(total, ones), ())
         return Moved(build.sub(build.mul(self.factors[total.name].alpha, state), update), moved)
-
-    # -- links ---------------------------------------------------------------------------------------
-    def _linked(self, weight: Weight, value: Node) -> Node:
-        """link(W); biases are read as they are."""
-        link = self.rule.memory.link
-        if link.kind == "none" or not weight.is_matrix:
-            return value
-        if link.kind == "softmax":
-            axis = weight.axes[0] if link.axis == "row" else weight.axes[1]
-            return build.mul(build.const(link.total), build.softmax(value, axis))
-        if link.kind == "qnorm":
-            size = build.map_(power(x0, sympy.Float(link.q)), value)
-            total = build.sum_(build.sum_(size, weight.axes[0]), weight.axes[1])
-            exponent = sympy.Float((2 - link.q) / link.q)
-            scale = sympy.Piecewise((x0**exponent, x0 > 0), (1, True))
-            return build.mul(value, build.map_(scale, total))
-        expression = parse_expression(link.expression or "", ("A",), field="memory.link.expression")
-        return build.map_(expression.subs(symbol("A"), x0), value)
 
     # -- the program's ends --------------------------------------------------------------------------
     def _carries(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> list[Carry]:
@@ -253,11 +235,10 @@ class RecurrentForm(DualForm):
 
     def _read(self, points: Mapping[str, Node]) -> Node:
         """The read of link(W'), or of link(W) where the rule reads before it writes."""
-        for weight in self.graph.weights:
-            after = self.rule.read.at == "post"
-            value = self.moved[weight.name].weight if after else self.states[weight.name]
-            self.read_from[weight.name] = self._linked(weight, value)
-        return super()._read(self.read_from)
+        after = self.rule.read.at == "post"
+        values = {name: moved.weight for name, moved in self.moved.items()} if after else self.states
+        self.read_from = self._linked(values)
+        return super()._read(values)
 
     def _read_weight(self, weight: Weight, bias: Weight | None, value: Node) -> Node:
         result = read_through(value, self.read_from[weight.name], weight.axes[0])

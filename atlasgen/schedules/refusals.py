@@ -45,9 +45,14 @@ def refusals(rule: MemoryRule, schedule: str) -> list[Refusal]:
 
 def _memory(rule: MemoryRule) -> Iterator[Case]:
     memory, features = rule.memory, rule.features
-    link = memory.link.kind
-    reason = "a map of the whole state needs a schedule of its own"
-    yield link != "none", "memory.link", link, reason, 'link = "none"'
+    link = memory.link
+    yield link.where == "block", "memory.link.where", "block", "a link acts on every read", 'where = "token"'
+    clipped = link.kind != "none" and rule.optimizer.clip is not None and rule.optimizer.clip.of == "token"
+    reason = "through a link one token's gradient is no outer product"
+    yield clipped, "optimizer.clip.of", "token", reason, 'of = "window"'
+    scaled = link.kind != "none" and rule.block.row_scale != "none"
+    reason = "a row factor scales what is read, and a link is not linear"
+    yield scaled, "block.row_scale", rule.block.row_scale, reason, NO_SCALE
     reason = "infinitely many features leave only the tokens themselves to keep"
     yield features.kind == "exp", "features.kind", "exp", reason, 'features = "elu1", or poly'
     projected = features.kind == "poly" and features.basis == "projected"
@@ -242,7 +247,7 @@ def _rate_shape(rule: MemoryRule, term: LossTerm) -> str | None:
 
 
 def _recurrent(rule: MemoryRule) -> Iterator[Case]:
-    block, window, clip = rule.block, rule.window, rule.optimizer.clip
+    block, window = rule.block, rule.window
     bordered = block.size > 1 and (rule.depends_on_memory or rule.read.at == "block")
     reason = "one token at a time is for rules in which every token is a border, or no border matters"
     yield bordered or rule.held, "block.size", block.size, reason, 'block = 1, write = "token"'
@@ -254,11 +259,6 @@ def _recurrent(rule: MemoryRule) -> Iterator[Case]:
     reason = "its step solves the l2 term of one token at k, written along k"
     wider = rule.optimizer.kind == "implicit" and not alone
     yield wider, "optimizer.kind", "implicit of a window or other terms", reason, 'loss = "l2", window = 1'
-    link = rule.memory.link
-    by_token = link.kind != "none" and clip is not None and clip.of == "token"
-    reason = "through a link one token's gradient is no outer product"
-    yield by_token, "optimizer.clip.of", "token", reason, 'of = "window"'
-    yield link.where == "block", "memory.link.where", "block", "a link acts on every read", 'where = "token"'
 
 
 _OWN = {"dual": _dual, "wy": _wy, "recurrent": _recurrent}
@@ -268,7 +268,6 @@ _SERVED: dict[str, frozenset[object]] = {
     "wy": frozenset({("retention.order", "decay_first")}),
     "recurrent": frozenset(
         {
-            "memory.link",
             "optimizer.lr",
             "optimizer.nesterov",
             ("optimizer.kind", "implicit"),

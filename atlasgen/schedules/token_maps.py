@@ -1,4 +1,5 @@
-"""A map of the momentum at every token (Newton-Schulz, sign, ...): one matrix per token and weight.
+"""A map at every token, of the momentum (Newton-Schulz, sign, ...) or of what is read (a link): one matrix
+per token and weight.
 
     S_t = cumprod theta S + sum over sources of B[t, s] u_s (x) E_s        U_t = map(S_t)
     W_t = a_t W - sum over j <= t of D(alpha)[t, j] lr_j U_j
@@ -9,7 +10,7 @@ block at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable
 
 import sympy
 
@@ -18,7 +19,6 @@ from atlasgen.ir import build
 from atlasgen.ir.node import Node
 from atlasgen.ir.scalar import inverse_root, placeholder
 from atlasgen.schedules.gates import Names
-from atlasgen.schedules.inner_gradient import Outer
 from atlasgen.schedules.row_weights import RowWeights
 from atlasgen.spec.expression import parse_expression, symbol
 from atlasgen.spec.rule import MemoryRule, Transform
@@ -33,13 +33,13 @@ class TokenMap:
         self.rule, self.weight, self.rows, self.labels = rule, weight, rows, labels
         self.updates: Node = build.const(0.0)
 
-    def build(self, momentum: Node, factors: Mapping[str, Sequence[Outer]]) -> None:
-        """U_t [j, in, out] of every row."""
+    def build(self, momentum: Node, gradients: Callable[[str, Node], list[Node]]) -> None:
+        """U_t [j, in, out] of every row; gradients: (source, weights [j, source]) -> terms [j, in, out]."""
         since = build.decay_from_start(self.rows.log_theta("j"), "j")
         weights = self.rows.windowed(build.decay(self.rows.log_theta("i"), "j", "i"))
         terms = [(1, build.mul(since, momentum))]
-        for source, pairs in factors.items():
-            terms += [(1, _outer(weights[source], pair, source)) for pair in pairs]
+        for source, matrix in weights.items():
+            terms += [(1, term) for term in gradients(source, matrix)]
         total = build.add(*terms)
         self.labels.give(total, self.weight.tensor("momentum") + "_rows", "S_t of every token")
         straight = self.rule.gradient.newton_schulz == "straight_through"
@@ -79,9 +79,3 @@ def mapped(transform: Transform, matrix: Node, weight: Weight, straight: bool) -
         return build.mul(matrix, build.map_(inverse_root(x0), square))
     expression = parse_expression(transform.expression or "", ("S",), field="optimizer.transform")
     return build.map_(expression.subs(symbol("S"), x0), matrix)
-
-
-def _outer(weights: Node, pair: Outer, source: str) -> Node:
-    """sum over sources of B[t, s] u_s (x) E_s for every row t."""
-    rows = weights if pair.rows is None else build.mul(weights, pair.rows)
-    return build.dot(rows, pair.error, source)

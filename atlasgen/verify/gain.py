@@ -17,9 +17,9 @@ from typing import Any
 import torch
 
 from atlasgen.reference.expressions import NORM_EPSILON
-from atlasgen.reference.memories import ACTIVATIONS
+from atlasgen.reference.memories import ACTIVATIONS, apply_link
 from atlasgen.spec.expression import interpret, parse_tree
-from atlasgen.spec.rule import Memory
+from atlasgen.spec.rule import Link, Memory
 from atlasgen.spec.shapes import extent, weight_expressions
 
 _REACH, _POINTS = 6.0, 121  # of the sums that stand for means over a normal distribution
@@ -63,24 +63,60 @@ class _Vector:
 
 @dataclass(frozen=True)
 class _Layer:
-    """A weight matrix, with or without a bias."""
+    """A weight matrix, with or without a bias; what it multiplies by is a link's map of it."""
 
     inputs: int
     outputs: int
     bias: bool = False
+    link: Link = Link()
 
     def __matmul__(self, x: _Vector) -> _Vector:
-        largest = (1 + math.sqrt(self.outputs / self.inputs)) ** 2  # singular value, squared
-        return _Vector(
-            self.outputs, x.length * self.outputs / self.inputs, x.length + self.bias + largest * x.gain
-        )
+        seen = _seen(self.link, self.inputs, self.outputs)
+        length = x.length * self.outputs / self.inputs * seen.square
+        return _Vector(self.outputs, length, seen.slope * x.length + self.bias + seen.largest * x.gain)
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What a link makes of a weight: mean square of an entry and largest singular value, squared, beside
+    those of the weight; slope: the square of its derivative."""
+
+    square: float
+    largest: float
+    slope: float
+
+
+@functools.lru_cache(maxsize=256)
+def _seen(link: Link, inputs: int, outputs: int) -> _Seen:
+    if link.kind == "none":
+        return _Seen(1.0, (1 + math.sqrt(outputs / inputs)) ** 2, 1.0)
+    generator = torch.Generator().manual_seed(0)
+    weight, direction = (
+        torch.randn(1, 1, inputs, outputs, generator=generator, dtype=torch.float64, device="cpu")
+        for _ in range(2)
+    )
+    with torch.enable_grad():
+        weight = (weight * initial_scale(link, inputs)).requires_grad_()
+        value = apply_link(link, {"M": weight})["M"]
+        (pulled,) = torch.autograd.grad((value * direction).sum(), weight, allow_unused=True)
+    slope = 0.0 if pulled is None else float(pulled.square().mean())
+    value = value.detach()[0, 0]
+    return _Seen(float(value.square().mean()) * inputs, float(torch.linalg.matrix_norm(value, 2)) ** 2, slope)
+
+
+def initial_scale(link: Link, inputs: int) -> float:
+    """The deviation of a weight's entries at the start: 1/sqrt(in), but one of a softmax's logits.
+
+    Smaller logits give every output the same mean of its inputs, and a norm magnifies what differs.
+    """
+    return 1.0 if link.kind == "softmax" else inputs**-0.5
 
 
 def memory_gain(memory: Memory, sizes: Mapping[str, int], length: float) -> float:
     """The gain at features of squared length `length`; sizes: K, F and V."""
     shapes = weight_expressions(memory)
     layers = {
-        name: _Layer(*(extent(size).at(sizes) for size in shape), _bias(name) in shapes)  # type: ignore[arg-type]
+        name: _Layer(*(extent(size).at(sizes) for size in shape), _bias(name) in shapes, memory.link)  # type: ignore[arg-type]
         for name, shape in shapes.items()
         if len(shape) == 2
     }

@@ -17,6 +17,7 @@ from atlasgen.runtime.state import PARTS, OperatorState
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.spec.sizes import feature_size, weight_shapes
 from atlasgen.verify.cases import LONG_BLOCK, Case
+from atlasgen.verify.gain import initial_scale
 from atlasgen.verify.stability import curvature, first_coefficients, gain_of, has_transforms
 
 _STEP = 0.5  # largest step against the curvature of a block: half of where it would overshoot
@@ -185,7 +186,8 @@ class Drawing:
         if bias:
             return 0.1 * self.normal(*shape)
         # A matrix alone is the sum of what was read: smaller than the layers of a network.
-        scale = 0.3 if self.rule.memory.is_linear else 1 / shape[-2] ** 0.5
+        memory = self.rule.memory
+        scale = 0.3 if memory.is_linear else initial_scale(memory.link, shape[-2])
         return scale * self.normal(*shape)
 
     def constant(self, name: str, *shape: int) -> Tensor:

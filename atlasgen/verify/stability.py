@@ -82,9 +82,13 @@ def has_transforms(rule: MemoryRule) -> bool:
 
 
 def gain_of(rule: MemoryRule, key_size: int, value_size: int, length: float) -> float:
-    """The gain of the rule's memory at features of squared length `length`, at least that of a matrix."""
+    """The gain of the rule's memory at features of squared length `length`.
+
+    At least that of a matrix, unless a link stands between the state and the matrix that is read.
+    """
     sizes = {"K": key_size, "F": feature_size(rule.features, key_size), "V": value_size}
-    return max(memory_gain(rule.memory, sizes, length), length)
+    gain = memory_gain(rule.memory, sizes, length)
+    return gain if rule.memory.link.kind != "none" else max(gain, length)
 
 
 @functools.lru_cache(maxsize=256)

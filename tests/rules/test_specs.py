@@ -47,6 +47,8 @@ WIDE = (
     "atlas_pp",
     "dla",
     "lact",
+    "memora",
+    "moneta",
     "omeganet",
     "omeganet_linear_poly2",
     "swla",

@@ -47,6 +47,7 @@ WIDE_FIELDS: dict[str, tuple[str, ...]] = {
     ),
     "straight": ("full", "full", "straight_through"),
     "clip": ("none", "none", "none", "token"),
+    "link": ("none", "none", "none", "none", "softmax row", "softmax column", "qnorm", "expr"),
     "retention": ("none", "constant", "head", "token"),
     "toward": ("zero", "initial"),
     "project": ("none", "none", "row_norm"),
@@ -98,7 +99,9 @@ def mended(choice: Mapping[str, str]) -> Choice:
         found["optimizer"] = "momentum token"
     if not update.startswith("block"):
         found["project"] = "none"
-    if update.startswith("rows"):
+    if found["link"] != "none":
+        found |= {"clip": "none"} | ({"update": "token"} if update.startswith("rows") else {})
+    if found["update"].startswith("rows"):
         found |= {"retention": "none", "transform": "none", "at": "post"}
         found |= {name: "lr" for name in ("first", "last") if found[name] in ("retention", "transform")}
     if int(found["window"]) > int(found["block"]):
@@ -144,7 +147,9 @@ def wide_table(choice: Mapping[str, str]) -> dict[str, Any]:
 
 def _memory(choice: Mapping[str, str]) -> dict[str, Any]:
     kind, _, which = choice["memory"].partition(" ")
-    common = {name: choice[name] for name in ("norm", "initial")}
+    common: dict[str, Any] = {name: choice[name] for name in ("norm", "initial")} | {
+        "link": _link(choice["link"])
+    }
     if kind == "graph":
         graph = _GRAPHS[which]
         sizes = {
@@ -161,6 +166,12 @@ def _memory(choice: Mapping[str, str]) -> dict[str, Any]:
     if kind in ("mlp", "gated_mlp"):
         table["act"] = choice["act"]
     return table
+
+
+def _link(words: str) -> dict[str, Any]:
+    kind, _, axis = words.partition(" ")
+    more = {"softmax": {"axis": axis}, "qnorm": {"q": 3}, "expr": {"expression": "tanh(A)"}}
+    return {"kind": kind, **more.get(kind, {})}
 
 
 def _features(choice: Mapping[str, str]) -> dict[str, Any]:

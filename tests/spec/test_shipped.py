@@ -56,6 +56,8 @@ WIDE = {
     "ttt_linear_fla",
     "lact",
     "yaad",
+    "memora",
+    "moneta",
 }
 
 

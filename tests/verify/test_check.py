@@ -210,8 +210,8 @@ def test_a_crash_is_a_result_and_the_others_still_run() -> None:
 def test_what_cannot_be_verified_is_refused() -> None:
     with pytest.raises(ArgumentError, match="float32, bfloat16, float16"):
         list(verify_rule(load_rule("swla"), ["torch"], ["float64"], SMALL))
-    rule = rule_from_table({"memory": {"link": {"kind": "softmax"}}, "block": 16})
-    with pytest.raises(CompileError, match="memory.link"):
+    rule = rule_from_table({"features": "exp"})
+    with pytest.raises(CompileError, match="features.kind"):
         list(verify_rule(rule, ["torch"], ["float32"], SMALL))
 
 
