@@ -44,6 +44,7 @@ RULES: dict[str, dict[str, Any]] = {
     "residual": {"memory": {"kind": "matrix", "residual": "x"}},
     "target without key": {"loss": {"kind": "l2", "target": "v - k"}},
     "read before": {"read": {"at": "pre"}, "retention": "token"},
+    "read of the border": {"read": {"at": "block"}, "retention": "token"},
     "scaled read": {"read": {"scale": "K**-0.5"}},
     "gate of the token": {"window": {"length": 1, "gate": "token"}},
     "elementwise features": {"features": "elu1"},
@@ -221,6 +222,14 @@ def test_one_decay_of_all_channels(backend, loss, value):
     case = make_case(rule, Shape(B=1, T=70, H=1, K=6, V=5), seed=8, start="fresh")
     case.arguments["log_alpha"] = torch.full_like(case.arguments["log_alpha"], value)
     check(case, backend)
+
+
+@each_backend
+def test_a_border_before_every_token_is_read_before_the_write(backend):
+    """Blocks of rows are no blocks of the rule: it is not the memory of their start that is read."""
+    rule = exact("read of the border", loss="dot")
+    assert schedule(rule).schedule == "dual"
+    check(make_case(rule, sizes_of(rule, 70), seed=13, start="state"), backend, [(), (5,)])
 
 
 @each_backend
