@@ -55,7 +55,8 @@ def extents(scheduled: Scheduled, key: int, value: int) -> dict[str, int]:
     sizes = sizes_of(scheduled.rule, key, value)
     return {
         **dict.fromkeys("rjis", rows),
-        "h": max(program.halo, 0),
+        "h": program.halo,
+        **dict.fromkeys("pg", program.halo + rows),
         "c": program.window,
         **sizes,
         **{axis: extent(text).at(sizes) for axis, text in program.extents.items()},
@@ -167,6 +168,8 @@ def reasons(rule: MemoryRule, form: str) -> list[tuple[str, str]]:
         found.append(("error affine in pred", "errors of a block's tokens solve one triangular system"))
     elif form == "recurrent":
         found.append(("errors at M of the token before", "no linear system: one token after the other"))
+    elif form == "gram":
+        found.append(("errors at M of the token before", "from products of a block's keys, row after row"))
     else:
         found.append(("loss not linear in pred", "errors of a block are taken at its M*, all at once"))
     if rule.memory.kind == "matrix":
@@ -176,7 +179,7 @@ def reasons(rule: MemoryRule, form: str) -> list[tuple[str, str]]:
             (f"depends on M*, block = {rule.block.size}", "blocks are sequential, tokens of one are not")
         )
     elif form != "recurrent":
-        free = "M* is no border's" if form == "wy" else "does not depend on M*"
+        free = "M* is no border's" if form in ("wy", "gram") else "does not depend on M*"
         found.append((free, "any chunk gives the same result: its size is a tuning choice"))
     if rule.window.length != 1:
         found.append((f"window of {rule.window.length}", "a band in P, whatever its length"))

@@ -57,6 +57,8 @@ FALLBACK = {
     "newton_schulz": "orthogonal",
     "newton_schulz_gradient": "d_orthogonal",
     "take": "factor",
+    "exact_errors": "errors",
+    "exact_errors_gradient": "d_errors",
 }
 
 

@@ -12,6 +12,7 @@ from atlasgen.emit.plan import Structure
 from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.errors import CompileError
 from atlasgen.ir.node import Node
+from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.program import BlockProgram
 from atlasgen.ir.scalar import placeholder
 from atlasgen.schedules.refusals import Refusal
@@ -23,7 +24,7 @@ _OTHERWISE = 'or backend = "torch"'
 
 def kernel_refusals(program: BlockProgram) -> list[Refusal]:
     """All refusals of a rule's program, empty where kernels can be written for it."""
-    found = [*_rows(program), *_readers(program)]
+    found = [*_rows(program), *_readers(program), *_operators(program)]
     return [entry._replace(nearest=f"{entry.nearest}, {_OTHERWISE}") for entry in found]
 
 
@@ -59,6 +60,14 @@ def _readers(program: BlockProgram) -> Iterator[Refusal]:
     reason = "a kernel has one matrix per token: not both a mapped update and a map of what is read"
     if any("r" in node.dims and len(node.dims) > 2 and not _is_linear(node) for node in program.nodes()):
         yield Refusal("memory.link", "beside a transform", reason, "transform = []")
+
+
+def _operators(program: BlockProgram) -> Iterator[Refusal]:
+    """Operators without a Triton text: those that walk the rows of a block."""
+    missing = {node.op for node in program.nodes() if not OPERATORS[node.op].has_kernels}
+    if missing:
+        reason = "no kernel walks the rows of a block and predicts their windows again"
+        yield Refusal("schedule", ", ".join(sorted(missing)), reason, 'schedule = "recurrent"')
 
 
 def _is_linear(node: Node) -> bool:

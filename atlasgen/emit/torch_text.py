@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from atlasgen.emit.naming import parenthesized
-from atlasgen.ir.node import Node
+from atlasgen.ir.node import EARLIER, Node
 from atlasgen.ir.operators.base import spread
 
 DECAYS = ("decay", "decay_from_start", "decay_to_end", "decay_whole")
@@ -22,6 +22,8 @@ PRODUCTS = (  # operators that take as long as a matrix product
     "newton_schulz_gradient",
     "polynomial",
     "polynomial_gradient",
+    "exact_errors",
+    "exact_errors_gradient",
     *CHANNELS,
 )
 NEW_MEMORY = ("map", "dot")  # operators whose value is an array that nothing else holds
@@ -47,7 +49,7 @@ def matrix_operands(node: Node, texts: Sequence[str]) -> tuple[str, str]:
 
 def positions(dim: str) -> str:
     """The emitted range of an axis' row positions."""
-    return "halo_row" if dim == "h" else "row"
+    return "halo_row" if dim in EARLIER else "row"
 
 
 def mask_text(node: Node, argument: str) -> str:

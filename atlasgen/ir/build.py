@@ -8,12 +8,15 @@ general formula once and linear attention's program contains no momentum, window
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sympy
 
-from atlasgen.ir.node import Node, ordered, walk
+from atlasgen.ir.node import EARLIER, Node, ordered, walk
 from atlasgen.ir.scalar import arity, constant, placeholder, root, shift
+
+if TYPE_CHECKING:
+    from atlasgen.ir.row_function import RowFunction
 
 x0, x1 = placeholder(0), placeholder(1)
 
@@ -231,6 +234,37 @@ def channel_mix(
     return Node("channel_mix", (matrix, rows, log), ordered((toward, axis)), **attrs)
 
 
+def exact_errors(
+    function: RowFunction,
+    scores: Node,
+    links: Node,
+    window: Node,
+    terms: Iterable[tuple[Node, Node]],
+    operands: Iterable[Node],
+) -> Node:
+    """Errors [i, p, V] that see those of earlier rows, see :mod:`atlasgen.ir.operators.exact`.
+
+    terms: factors [r] and rows [p, V] of what is predicted without the block's writes.
+    """
+    factors, rows = zip(*terms, strict=True)
+    arguments = (scores, links, window, *factors, *rows, *operands)
+    return Node("exact_errors", arguments, ("i", "p", "V"), function=function, terms=len(rows))
+
+
+def exact_errors_gradient(
+    function: RowFunction,
+    predicted: Node,
+    gradient: Node,
+    scores: Node,
+    links: Node,
+    window: Node,
+    operands: Iterable[Node],
+) -> Node:
+    """The whole gradients of errors [i, p, V], with those through the errors of later rows."""
+    arguments = (predicted, gradient, scores, links, window, *operands)
+    return Node("exact_errors_gradient", arguments, ("i", "p", "V"), function=function)
+
+
 def take(x: Node, entries: Node) -> Node:
     """Entries of each row of x by codes: [rows, K] -> [rows, F].
 
@@ -244,7 +278,7 @@ def _diagonal(node: Node, dim: str) -> tuple[str, Node] | None:
     if node.op != "mask" or node["low"] != 0 or node["high"] != 0:
         return None
     row, column = node["row"], node["column"]
-    if "h" in (row, column) or dim not in (row, column) or not _can_merge(node.args[0], row, column):
+    if EARLIER & {row, column} or dim not in (row, column) or not _can_merge(node.args[0], row, column):
         return None
     return (column if dim == row else row), node.args[0]
 

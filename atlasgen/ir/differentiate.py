@@ -13,6 +13,8 @@ from atlasgen.ir import build
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry, Contribution
+from atlasgen.ir.replace import replaced
+from atlasgen.ir.row_function import RowFunction, given, operands_of
 
 NO_GRADIENT = ("live", "exists", "border", "lane", "monomial", "host")
 
@@ -61,6 +63,17 @@ def _reaches_argument(order: list[Node], points: Collection[Node]) -> set[Node]:
         elif any(argument in found for argument in node.args):
             found.add(node)
     return found
+
+
+def row_function(result: Node, variable: Node) -> tuple[RowFunction, list[Node]]:
+    """`result` as a function of `variable` and of the values, returned with it, that it needs besides."""
+    operands = operands_of(result, variable)
+    arguments = tuple(given(index, node.dims) for index, node in enumerate((variable, *operands)))
+    value = replaced(result, dict(zip((variable, *operands), arguments, strict=True)))
+    gradient = given(len(arguments), result.dims)
+    reached = backpropagate({value: gradient}, arguments)
+    slopes = tuple(reached.get(argument, build.const(0.0)) for argument in arguments)
+    return RowFunction(arguments, gradient, value, slopes), operands
 
 
 def differentiate(program: BlockProgram) -> BackwardProgram:

@@ -14,11 +14,13 @@ from typing import Any
 
 # Axes in canonical order. r: rows of the block as readers; i, j: rows inside products of decay matrices;
 # s: rows of the block as sources; h: the halo, rows before the block that its windows reach;
+# p, g: halo and block together, as rows whose errors are asked for and as rows that they are written along;
 # K: entries of keys and queries; F: features, where a map makes their number another; D1 ... D8: hidden units
 # of a deep memory, in the order from its input to its output; V: values; c: ages inside a window.
 HIDDEN = tuple(f"D{index}" for index in range(1, 9))
-DIMS = ("r", "j", "i", "h", "s", "K", "F", *HIDDEN, "V", "c")
+DIMS = ("r", "j", "i", "h", "p", "g", "s", "K", "F", *HIDDEN, "V", "c")
 ROWS = frozenset("rjis")
+EARLIER = frozenset("hpg")  # axes of rows that begin before the block
 _ORDER = {dim: position for position, dim in enumerate(DIMS)}
 
 

@@ -19,7 +19,7 @@ from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 
 _WIDTH = 64  # column of the axes
-_HIDDEN = ("dim", "row", "column", "name", "kind", "value", "expression", "signs")
+_HIDDEN = ("dim", "row", "column", "name", "kind", "value", "expression", "signs", "function")
 
 
 class ProgramText:

@@ -19,6 +19,7 @@ EXPENSIVE = (
     "unit_inverse",
     "channel_scores",
     "channel_mix",
+    "exact_errors",
 )
 COMPLETE = ("token", "carry")
 

@@ -13,11 +13,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from atlasgen.runtime import channels, newton_schulz, polynomial
+from atlasgen.runtime import channels, exact, newton_schulz, polynomial
 from atlasgen.runtime.running import Running, running
 
 __all__ = [
     "channels",
+    "exact",
     "newton_schulz",
     "polynomial",
     "running",

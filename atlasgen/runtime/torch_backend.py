@@ -13,7 +13,7 @@ from torch import Tensor
 from atlasgen.emit.torch_emitter import advance_text, again_text, backward_text, forward_text, leaf_name
 from atlasgen.errors import CompileError
 from atlasgen.ir.differentiate import differentiate
-from atlasgen.ir.node import ROWS, Node, walk
+from atlasgen.ir.node import EARLIER, ROWS, Node, walk
 from atlasgen.ir.operators.base import size
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.passes.factor_masks import factor_masks
@@ -113,7 +113,7 @@ class TorchProgram:
             if part.leaf.get("segment") == "block" and part.leaf.dims == part.node.dims
         )
         rows = {node.dims for node in self.program.nodes() if ROWS & set(node.dims)}
-        self._wide = {dims for dims in rows if len(dims) == 2 and not set(dims) <= ROWS | {"h"}}
+        self._wide = {dims for dims in rows if len(dims) == 2 and not set(dims) <= ROWS | EARLIER}
         self._wide = self._wide if self.program.extents else {("r", "K"), ("r", "V")}
         self.checkpoint_every = checkpoint_every
         self._default_spacing = _checkpoints(self.program)
@@ -287,7 +287,7 @@ class TorchProgram:
             return sizes[dim]
         if dim in self.program.extents:
             return extent(self.program.extents[dim]).value(sizes)
-        if dim == "h":
+        if dim in EARLIER:
             return self.source_rows
         return self.program.window if dim == "c" else self.chunk
 

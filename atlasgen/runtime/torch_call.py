@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from atlasgen.emit.torch_emitter import leaf_name
-from atlasgen.ir.node import Node
+from atlasgen.ir.node import EARLIER, Node
 from atlasgen.ir.program import BlockProgram
 from atlasgen.passes.merge_sources import SOURCES
 from atlasgen.runtime import blocks
@@ -332,7 +332,7 @@ class Call:
 
     def _full(self, value: Tensor | float, node: Node, leaf: Node) -> Tensor:
         """A contribution with all axes of its leaf and all of [B, H, N]."""
-        extent = {**self.sizes, "h": self.owner.source_rows}
+        extent = {**self.sizes, **dict.fromkeys(EARLIER, self.owner.source_rows)}
         own = [extent.get(dim, self.rows.rows) for dim in leaf.dims]
         shape = (self.batch, self.heads, self.rows.count, *own)
         if not isinstance(value, Tensor):

@@ -66,6 +66,7 @@ class DualForm:
             weight.name: RowWeights(rule, weight, self.gates[weight.name], self.sources, self.labels)
             for weight in self.graph.weights
         }
+        self.totals = self.rows[self.graph.weights[0].name]  # of what a normalised read divides by
         self.features = self.inner.featured  # rows with cheap products, by their explicit node
         self.pairs: dict[str, Pairs] = {}  # by source
         self.points_of: dict[str, Mapping[str, Node]] = {}  # by source: where its gradients are taken
@@ -210,8 +211,7 @@ class DualForm:
         def ones(source: str, weights: Node) -> list[Node]:
             return [outer_sum(weights, Outer(self._keys(source), build.const(-1.0)), source)]
 
-        first = self.graph.weights[0]
-        rows, carries, normaliser = self.rows[first.name], [], []
+        rows, carries, normaliser = self.totals, [], []
         if self.rule.read.normaliser == "sum":
             total = build.leaf("normaliser", (self.input_axis,), kind="carry")
             speed = build.leaf("normaliser_momentum", (self.input_axis,), kind="carry")
@@ -392,7 +392,7 @@ class DualForm:
     def _inverse_total(self, query: Featured) -> Node:
         """1 / (z . phi(q))."""
         first = self.graph.weights[0]
-        kept, lost, weights = self.rows[first.name].read(self.read_at == "pre")
+        kept, lost, weights = self.totals.read(self.read_at == "pre")
         total = build.leaf("normaliser", (self.input_axis,), kind="carry")
         speed = build.leaf("normaliser_momentum", (self.input_axis,), kind="carry")
         terms = [

@@ -13,7 +13,7 @@ from atlasgen.ir.scalar import placeholder
 from atlasgen.spec.rule import Gate
 
 x0, x1 = placeholder(0), placeholder(1)
-SEGMENTS = {"s": "block", "h": "halo"}
+SEGMENTS = {"s": "block", "h": "halo", "p": "sources", "g": "sources"}
 
 
 @dataclass
@@ -34,7 +34,7 @@ class Names:
 
 def suffix(source: str) -> str:
     """What distinguishes names of halo values."""
-    return "" if source == "s" else "_halo"
+    return "_halo" if source == "h" else ""
 
 
 def gate(name: str, choice: Gate, dim: str, neutral: float) -> Node:

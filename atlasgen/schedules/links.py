@@ -14,7 +14,8 @@ import sympy
 from atlasgen.derive.memory import Weight
 from atlasgen.ir import build
 from atlasgen.ir.differentiate import backpropagate
-from atlasgen.ir.node import Node, ordered, walk
+from atlasgen.ir.node import Node
+from atlasgen.ir.replace import replaced
 from atlasgen.ir.scalar import placeholder, power
 from atlasgen.spec.expression import parse_expression, symbol
 from atlasgen.spec.rule import Link
@@ -54,25 +55,4 @@ def pulled(link: Link, weight: Weight, point: Node, gradient: Node) -> Node:
         return gradient
     own = build.leaf("point", gradient.dims, kind="invariant")
     reached = backpropagate({linked(link, weight, own): gradient}, (own,))
-    return _replaced(reached.get(own, build.const(0.0)), own, point)
-
-
-def _replaced(node: Node, leaf: Node, value: Node) -> Node:
-    """The node with `value`, which has some of its axes, in the place of a leaf."""
-    done = {leaf: value}
-    for entry in walk([node], {leaf}):
-        if entry in done:
-            continue
-        arguments = tuple(done[argument] for argument in entry.args)
-        if arguments == entry.args:
-            done[entry] = entry
-        elif entry.op == "map":
-            done[entry] = build.map_(entry["expression"], *arguments)
-        elif entry.op == "add":
-            done[entry] = build.add(*zip(entry["signs"], arguments, strict=True))
-        elif entry.op == "sum":
-            done[entry] = build.sum_(arguments[0], entry["dim"])
-        else:
-            dims = ordered(dim for argument in arguments for dim in argument.dims)
-            done[entry] = Node(entry.op, arguments, dims, **dict(entry.attrs))
-    return done[node]
+    return replaced(reached.get(own, build.const(0.0)), {own: point})

@@ -1,8 +1,8 @@
 """What each schedule does not serve: each field with the reason and the nearest value that is served.
 
 dual: all rows of a block at the memory of its border. wy: rules that take each error at the memory of the
-token before, all rows of a block at once. recurrent: any rule in which no border lies between tokens, token
-by token.
+token before, all rows of a block at once. gram: such rules with windows and any loss, in the space of
+products of a block's rows. recurrent: any rule in which no border lies between tokens, token by token.
 """
 
 from __future__ import annotations
@@ -261,11 +261,42 @@ def _recurrent(rule: MemoryRule) -> Iterator[Case]:
     yield wider, "optimizer.kind", "implicit of a window or other terms", reason, 'loss = "l2", window = 1'
 
 
-_OWN = {"dual": _dual, "wy": _wy, "recurrent": _recurrent}
+def _gram(rule: MemoryRule) -> Iterator[Case]:
+    reason = "errors that are taken again at every token are those of rules without blocks"
+    yield not is_exact(rule), "block.size", rule.block.size, reason, "block = 1"
+    memory, window, first = rule.memory, rule.window, rule.loss[0]
+    alone = memory.kind == "matrix" and memory.is_linear and not memory.bias
+    reason = "products of keys stand for one matrix that is read as it is"
+    yield not alone, "memory.kind", memory.kind, reason, 'memory = "matrix", no bias, norm or link'
+    cut = window.length != 1 and window.boundary != "halo"
+    reason = "every token of a window is predicted again"
+    yield cut, "window.boundary", window.boundary, reason, 'boundary = "halo"'
+    for term in rule.loss:
+        other = term.key != first.key
+        reason = "errors of other keys see another memory: each needs products of its own"
+        yield other, "loss.key", term.key, reason, f'key = "{first.key}"'
+        aside = term.write not in (None, term.key)
+        reason = "errors are written along the key that they are predicted from"
+        yield aside, "loss.write", term.write, reason, "no write"
+        by_key = _rate_shape(rule, term) == "key"
+        reason = "a step per key channel scales the rows that errors are written along"
+        yield by_key, "loss.lr", term.lr, reason, f'{term.lr} = "token"'
+    clip = rule.optimizer.clip
+    reason = "the norm of a gradient is none of one error"
+    yield clip is not None, "optimizer.clip", clip and clip.norm, reason, "no clip"
+    maps = bool(rule.optimizer.transform) or any(entry.transform for entry in rule.weights)
+    yield maps, "optimizer.transform", "a map", "a mapped update is no sum of errors", "no transform"
+    decays = {rule.gates_of(weight)["log_alpha"][1].kind for weight in memory.weight_names}
+    reason = "decays by channel act on features, and products of keys have none"
+    yield "channel" in decays, "retention.kind", "channel", reason, 'retention = "token"'
+
+
+_OWN = {"dual": _dual, "wy": _wy, "recurrent": _recurrent, "gram": _gram}
 # Fields, or values of fields, that a schedule serves though the dual form does not.
 _SERVED: dict[str, frozenset[object]] = {
     "dual": frozenset(),
     "wy": frozenset({("retention.order", "decay_first")}),
+    "gram": frozenset({("retention.order", "decay_first")}),
     "recurrent": frozenset(
         {
             "optimizer.lr",

@@ -132,9 +132,12 @@ class RowWeights:
 
     def windowed(self, left: Node) -> dict[str, Node]:
         """left[.., i] @ diag(lr if lr_at = "gradient") Gamma by source."""
-        if self.rule.optimizer.lr_at == "gradient":
-            left = build.mul(left, self.rate("i"))
+        left = self.rated(left)
         return {source: build.dot(left, matrix, "i") for source, matrix in self.window_gates().items()}
+
+    def rated(self, left: Node) -> Node:
+        """left[.., i] @ diag(lr if lr_at = "gradient")."""
+        return build.mul(left, self.rate("i")) if self.rule.optimizer.lr_at == "gradient" else left
 
     def log_theta(self, dim: str) -> Node:
         """The momentum's log decay; -inf without momentum: nothing older than the token stays."""
@@ -216,3 +219,11 @@ class RowWeights:
         for source, weight in weights.items():
             self.labels.give(weight, f"weights{suffix(source)}", "P: source weights by read")
         return kept, lost, weights
+
+
+class GradientWeights(RowWeights):
+    """The weights of whole gradients G_i [.., i], by row, not of the tokens that the window of row i sums."""
+
+    def windowed(self, left: Node) -> dict[str, Node]:
+        """left[.., i] @ diag(lr if lr_at = "gradient"), the same for all sources."""
+        return dict.fromkeys(self.sources, self.rated(left))

@@ -10,6 +10,8 @@ from atlasgen.errors import CompileError, shown
 from atlasgen.ir.differentiate import differentiate
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.schedules.dual import DualForm
+from atlasgen.schedules.gates import SEGMENTS
+from atlasgen.schedules.gram import GramForm
 from atlasgen.schedules.held import HeldForm, is_held
 from atlasgen.schedules.recurrent import RecurrentForm
 from atlasgen.schedules.refusals import Refusal, refusals
@@ -17,6 +19,7 @@ from atlasgen.schedules.wy import WYForm
 from atlasgen.spec.rule import MemoryRule
 
 DEFAULT_CHUNK = 64
+WALKED_CHUNK = 16  # where rows are walked: each costs a product with all sources of its block
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,7 @@ class Scheduled:
         """Rows per block: the rule's block where it matters, else a choice that holds a window."""
         if self.forward.block is not None:
             return self.forward.block
-        chunk = DEFAULT_CHUNK
+        chunk = WALKED_CHUNK if self.schedule == "gram" else DEFAULT_CHUNK
         while chunk < self.forward.window - 1:
             chunk *= 2
         return chunk
@@ -66,7 +69,7 @@ class Scheduled:
         """Row tensors whose last c - 1 rows the state keeps: those that sources are read from."""
         if self.forward.window == 1:
             return ()
-        sources = [leaf for leaf in self.forward.leaves("token") if {"s", "h"} & set(leaf.dims)]
+        sources = [leaf for leaf in self.forward.leaves("token") if SEGMENTS.keys() & set(leaf.dims)]
         found = dict.fromkeys(leaf["name"] for leaf in sources)
         # A log decay or a step stands on a source's axis only as a factor of a row of P.
         return tuple(name for name in found if not name.startswith("log_") and name != "lr")
@@ -77,6 +80,7 @@ _FORMS: dict[str, Callable[[MemoryRule], DualForm]] = {
     "dual": lambda rule: HeldForm(rule) if is_held(rule) else DualForm(rule),
     "wy": WYForm,
     "recurrent": RecurrentForm,
+    "gram": GramForm,
 }
 SCHEDULES = tuple(_FORMS)
 

@@ -15,7 +15,7 @@ from atlasgen.ir.differentiate import NO_GRADIENT, backpropagate
 from atlasgen.ir.node import Node, walk
 from atlasgen.runtime import blocks
 
-EXTENT = {"r": 4, "j": 4, "i": 4, "s": 4, "h": 3, "K": 5, "F": 21, "V": 2, "c": 4}
+EXTENT = {"r": 4, "j": 4, "i": 4, "s": 4, "h": 3, "p": 7, "g": 7, "K": 5, "F": 21, "V": 2, "c": 4}
 BATCH = (2, 1, 3)  # B, H and the number of blocks
 HALO, WINDOW = EXTENT["h"], EXTENT["c"]
 STEP = 1e-6

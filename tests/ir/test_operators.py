@@ -9,11 +9,13 @@ import pytest
 import sympy
 import torch
 
+from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.ir import build
-from atlasgen.ir.differentiate import backpropagate
+from atlasgen.ir.differentiate import backpropagate, row_function
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.operators import OPERATORS, Operator
 from atlasgen.ir.printing import TorchPrinter, TritonPrinter
+from atlasgen.ir.program import BlockProgram
 from atlasgen.ir.scalar import inverse_root, placeholder, power, root, signed_power
 from atlasgen.spec.expression import gelu, gelu_slope, logcosh, sigmoid, softplus
 from tests.ir.evaluate import (
@@ -138,7 +140,24 @@ for name, exclusive in (("", False), (" exclusive", True)):
 CASES["decay_from_start by channel"] = build.decay_from_start(logs, "j")
 CASES["decay_to_end by channel"] = build.decay_to_end(logs, "j")
 CASES["decay_whole by channel"] = build.decay_whole(logs, "j")
+# Errors that see those of earlier rows: an element and a whole row enter, with a number per source beside.
+prediction, threshold = token("prediction", "pV"), token("threshold", "p", "sources")
+difference = build.sub(prediction, token("target", "pV", "sources"))
+whole = build.sum_(build.mul(difference, difference), "V")
+bent = build.mul(build.map_(sympy.tanh(x0) * x1, difference, threshold), build.map_((1 + x0) ** -1, whole))
+function, others = row_function(bent, prediction)
+CASES["exact_errors"] = build.exact_errors(
+    function,
+    build.mul(token("products", "pg"), build.const(0.2)),
+    build.mask(token("links", "ri"), "r", "i", 1, None),
+    build.mask(token("window_gates", "ip"), "i", "p", 0, EXTENT["c"] - 1),
+    [(c, token("given", "pV", "sources")), (build.const(1.0), token("always", "pV", "sources"))],
+    others,
+)
 ONCE = {
+    "exact_errors_gradient": OPERATORS["exact_errors"].derivative(
+        CASES["exact_errors"], token("d", "ipV"), 0
+    ),
     "newton_schulz_gradient": OPERATORS["newton_schulz"].derivative(CASES["newton_schulz"], matrices, 0),
     "polynomial_gradient": OPERATORS["polynomial"].derivative(phi, features, 0),
     "degree_sum": Node("degree_sum", (a, features), ("r",), index=1, degrees=(0, 1, 2), basis="symmetric"),
@@ -166,9 +185,22 @@ def test_every_operator_has_every_rule():
         rules = ["derivative", "torch", "triton"]
         if name in ("leaf", "const"):  # loads, and numbers: they have no arguments
             rules = rules[1:] if name == "const" else []
+        if not operator.has_kernels:  # programs with it are refused by name, see the test below
+            assert type(operator).triton is Operator.triton, f"{name} has kernels"
+            rules.remove("triton")
         for rule in rules:
             assert getattr(type(operator), rule) is not getattr(Operator, rule), f"{name} has no {rule}"
         assert operator.flops is not None and operator.keeps_zero is not None
+
+
+def test_kernels_refuse_what_has_no_triton_text():
+    """An operator may have no kernels if a program that has it is refused, by its name."""
+    missing = [name for name, operator in OPERATORS.items() if not operator.has_kernels]
+    assert missing == ["exact_errors", "exact_errors_gradient"]
+    for name in missing:
+        node = {**CASES, **ONCE}[name]
+        program = BlockProgram("refused", {"y": node}, (), (), 1, 0, None)
+        assert any(name in str(entry.value) for entry in kernel_refusals(program)), name
 
 
 def test_every_operator_has_a_case():

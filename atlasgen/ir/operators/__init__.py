@@ -6,6 +6,7 @@ from atlasgen.ir.operators.base import Operator
 from atlasgen.ir.operators.channel import ChannelMix, ChannelScores
 from atlasgen.ir.operators.contraction import Contract, Dot, Sum
 from atlasgen.ir.operators.elementwise import Add, Const, Leaf, Map, Rename, Softmax
+from atlasgen.ir.operators.exact import ExactErrors, ExactErrorsGradient
 from atlasgen.ir.operators.newton_schulz import NewtonSchulz, NewtonSchulzGradient
 from atlasgen.ir.operators.polynomial import DegreeSum, Polynomial, PolynomialGradient, Take
 from atlasgen.ir.operators.scan import (
@@ -51,6 +52,8 @@ OPERATORS: dict[str, Operator] = {
         UnitInverse(),
         ChannelScores(),
         ChannelMix(),
+        ExactErrors(),
+        ExactErrorsGradient(),
     )
 }
 

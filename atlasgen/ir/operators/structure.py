@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from atlasgen.ir import build
-from atlasgen.ir.node import Node
+from atlasgen.ir.node import EARLIER, Node
 from atlasgen.ir.operators.base import Operator, TileContext, spread
 
 
 def _positions(dim: str) -> str:
-    return "halo_row" if dim == "h" else "row"
+    return "halo_row" if dim in EARLIER else "row"
 
 
 class Mask(Operator):
