@@ -42,7 +42,7 @@ def refuse_structure(program: BlockProgram, structure: Structure) -> None:
         nearest = "tokens" if tokens else "split"
         raise CompileError("structure.form", structure.form, reason, nearest, rule=program.name)
     if structure.walk is not None and structure.walk in whole_axes(program):
-        reason = "Newton-Schulz takes whole matrices of this axis, no tiles of them"
+        reason = "Newton-Schulz or a softmax takes all of this axis at once, no tiles of it"
         raise CompileError("structure.walk", structure.walk, reason, "walk = None", rule=program.name)
 
 

@@ -297,8 +297,14 @@ class DualForm:
         else:
             result = self._read_factors(weight, value)
         if bias is not None:
-            result = build.add(result, self._by_reader(self._read_factors(bias, None)))
+            result = build.add(result, self._read_factors(bias, None))
         return result
+
+    def _weights_of_reads(self, weight: Weight, pre: bool) -> tuple[Node, Node, dict[str, Node]]:
+        """a, b and P along the axis of reads."""
+        kept, lost, weights = self.rows[weight.name].read(pre)
+        by_source = {source: self._by_reader(value) for source, value in weights.items()}
+        return self._by_reader(kept), self._by_reader(lost), by_source
 
     def _by_reader(self, value: Node) -> Node:
         """A value of rows r along the axis of reads."""
@@ -310,13 +316,12 @@ class DualForm:
 
     def _rows_of(self, weight: Weight) -> Node:
         """link(W_t) [reader, in, out] of every row."""
-        kept, lost, weights = self.rows[weight.name].read(self.rule.read.at == "pre")
+        kept, lost, weights = self._weights_of_reads(weight, self.rule.read.at == "pre")
         origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
-        terms = retained(self._by_reader(kept), self.states[weight.name], origin)
-        terms.append((-1, build.mul(self._by_reader(lost), self.speeds[weight.name])))
+        terms = retained(kept, self.states[weight.name], origin)
+        terms.append((-1, build.mul(lost, self.speeds[weight.name])))
         for source in self.sources:
-            own = self._by_reader(weights[source])
-            terms += [(-1, term) for term in self.gradients(weight, source, own)]
+            terms += [(-1, term) for term in self.gradients(weight, source, weights[source])]
         rows = self.give(build.add(*terms), weight.tensor("memory") + "_rows", "M of every token")
         return linked(self.rule.memory.link, weight, rows)
 
@@ -328,7 +333,7 @@ class DualForm:
     def _read_factors(self, weight: Weight, value: Node | None) -> Node:
         """diag(a) z W - diag(b) z S - ((z u^T) * P) E; a bias is read with z = u = 1."""
         reach = PRE if self.rule.read.at == "pre" else POST
-        kept, lost, weights = self.rows[weight.name].read(not reach.decayed)
+        kept, lost, weights = self._weights_of_reads(weight, not reach.decayed)
         terms = self._state_terms(weight, value, kept, lost)
         for source in self.sources:
             for pair in self.pairs[source][weight.name]:
@@ -386,16 +391,15 @@ class DualForm:
     def _inverse_total(self, query: Featured) -> Node:
         """1 / (z . phi(q))."""
         first = self.graph.weights[0]
-        kept, lost, weights = self.rows[first.name].read(self.rule.read.at == "pre")
+        kept, lost, weights = self._weights_of_reads(first, self.rule.read.at == "pre")
         total = build.leaf("normaliser", (self.input_axis,), kind="carry")
         speed = build.leaf("normaliser_momentum", (self.input_axis,), kind="carry")
         terms = [
-            (1, build.mul(self._by_reader(kept), build.dot(query.node, total, self.input_axis))),
-            (-1, build.mul(self._by_reader(lost), build.dot(query.node, speed, self.input_axis))),
+            (1, build.mul(kept, build.dot(query.node, total, self.input_axis))),
+            (-1, build.mul(lost, build.dot(query.node, speed, self.input_axis))),
         ]
         for source in self.sources:
-            own = self._by_reader(weights[source])
-            matrix = self._attention(first, query.node, self._keys(source), own, source)
+            matrix = self._attention(first, query.node, self._keys(source), weights[source], source)
             terms.append((1, build.sum_(matrix, source)))
         return self._inverse(self.give(build.add(*terms), "total_weight", "z . phi(q)"))
 
