@@ -23,9 +23,17 @@ class MicroSteps:
     """The layout of one rule's calls; where tokens take one step, all is left as it is."""
 
     def __init__(self, rule: MemoryRule) -> None:
-        self.rule, self.count, self.read = rule, rule.optimizer.micro_steps, read_row(rule)
-        decays = {name: gate for name, gate in of_rows(rule).gates.items() if name.startswith("log_alpha")}
-        self._decays = tuple(name for name, gate in decays.items() if gate.is_argument)
+        self.count, self.read = rule.optimizer.micro_steps, read_row(rule)
+        names = ("k", "v", *rule.gates, *(entry.name for entry in rule.inputs))
+        self._by_step = frozenset(name for name in names if rule.by_step(name))
+        gates = of_rows(rule).gates
+        self._decays = tuple(n for n, gate in gates.items() if n.startswith("log_alpha") and gate.is_argument)
+        fixed = {name: rule.gates[name] for name in self._decays}
+        self._numbers = {
+            name: math.log(gate.value) if gate.value else -math.inf
+            for name, gate in fixed.items()
+            if gate.kind == "zero" or gate.kind == "constant" and gate.expression is None
+        }
 
     def laid_out(
         self, rows: Tensors, gates: Tensors, carries: Tensors, length: Tensor | None
@@ -38,7 +46,7 @@ class MicroSteps:
         """
         if self.count == 1:
             return rows, gates, carries, length
-        found = {name: self._of_steps(name, tensor) for name, tensor in rows.items()}
+        found = {n: self._of_steps(n, tensor) for n, tensor in rows.items() if n not in self._decays}
         for name in self._decays:
             decay = rows[name] if name in rows else self._decay_of_heads(name, gates, rows["v"])
             found[name] = self._in_first(decay)
@@ -56,7 +64,7 @@ class MicroSteps:
 
         A query stands in rows too whose read is dropped: no feature map or norm need have a value at 0.
         """
-        return tensor.flatten(1, 2) if self.rule.by_step(name) else expand_heads(tensor, self.count, 1)
+        return tensor.flatten(1, 2) if name in self._by_step else expand_heads(tensor, self.count, 1)
 
     def _in_first(self, decay: Tensor) -> Tensor:
         """Log decays [B, T, H, ..] in the first row of each token, 0 in the others."""
@@ -67,9 +75,6 @@ class MicroSteps:
     def _decay_of_heads(self, name: str, gates: Mapping[str, Tensor], v: Tensor) -> Tensor:
         """A decay that is the same for all tokens, as log decays [B, T, H]; v: [B, T, n, H, V]."""
         batch, tokens, _, heads, _ = v.shape
-        decay = gates.get(name)
-        if decay is None:  # a number, for all heads
-            value = self.rule.gates[name].value
-            log = math.log(value) if value else -math.inf
-            decay = torch.full((heads,), log, dtype=torch.float32, device=v.device)
-        return decay.expand(batch, tokens, heads)
+        if name in self._numbers:
+            return torch.full((batch, tokens, heads), self._numbers[name], device=v.device)
+        return gates[name].expand(batch, tokens, heads)

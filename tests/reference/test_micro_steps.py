@@ -52,9 +52,7 @@ def by_hand(rule, arguments):
 @pytest.mark.parametrize("at", ["post", "pre", "block"])
 @pytest.mark.parametrize(("size", "order"), [(1, "decay_first"), (1, "error_first"), (4, "error_first")])
 def test_a_loop_by_hand(size, order, at):
-    rule = dataclasses.replace(
-        DELTA, block=Block(size), retention=Retention(TOKEN, order), read=Read(at)
-    )  # fmt: skip
+    rule = dataclasses.replace(DELTA, block=Block(size), retention=Retention(TOKEN, order), read=Read(at))
     arguments = make_arguments(rule, length=10, heads=1)
     y, state = reference.run(rule, **arguments)
     expected, memory = by_hand(rule, arguments)
