@@ -49,7 +49,8 @@ def refuse_structure(program: BlockProgram, structure: Structure) -> None:
 def _rows(program: BlockProgram) -> Iterator[Refusal]:
     reason = f"a kernel holds the weights between all rows of a block, at most {LARGEST_BLOCK} of them"
     if program.block and program.block > LARGEST_BLOCK:
-        yield Refusal("block.size", program.block, reason, f"block = {LARGEST_BLOCK}")
+        nearest = f"block = {LARGEST_BLOCK // program.steps}"
+        yield Refusal("block.size", program.block // program.steps, reason, nearest)
     elif (program.halo if program.block else program.window - 1) > LARGEST_BLOCK:
         yield Refusal("window.length", program.window, reason, f"window = {LARGEST_BLOCK + 1}")
 

@@ -332,3 +332,19 @@ def inverse_kernel(system, found, rows: tl.constexpr):
     row = tl.arange(0, rows)
     place = row[:, None] * rows + row[None, :]
     tl.store(found + place, unit_inverse(tl.load(system + place)))
+
+
+@pytest.mark.parametrize("order", ["error_first", "decay_first"])
+@pytest.mark.parametrize("loss", ["l2", "dot"])
+def test_the_border_of_blocks_of_one_token_is_the_token_before(loss, order):
+    """Reads at the border are those before the write, under every schedule."""
+    table = {"loss": loss, "optimizer": {"lr": "token"}, "retention": {"kind": "token", "order": order}}
+    rule = rule_from_table({"rule": "at_border", "read": "block", **table})
+    case = make_case(rule, Shape(B=1, T=5, H=2, K=4, V=3), seed=1, start="fresh")
+    arguments = {name: value.float() for name, value in case.arguments.items()}
+    expected, _ = atlasgen.compile(rule, "reference")(**arguments)
+    served = [name for name, refusals in admitted(rule).items() if not refusals]
+    assert "recurrent" in served
+    for name in served:
+        y, _ = atlasgen.compile(rule, "torch", schedule=name)(**arguments)
+        assert error(y, expected)[0] <= 1e-5, name
