@@ -10,6 +10,7 @@ from torch import Tensor
 
 from atlasgen.errors import ArgumentError
 from atlasgen.runtime.signature import Argument, Shape, Signature, Sizes, resolve, symbolic
+from atlasgen.runtime.state import OperatorState
 
 PROJECTION_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 GATE_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -226,3 +227,27 @@ def check_values(
                 allowed=allowed,
                 suggestion="e.g. logsigmoid or -softplus of the raw gate" if kind == "log_decay" else None,
             )
+
+
+def check_update(
+    initial_state: OperatorState | None, arguments: Mapping[str, Tensor | None]
+) -> OperatorState:
+    """The state that a call writes its final state into.
+
+    Raises ArgumentError where there is none, or where autograd would need the values before.
+    """
+    if initial_state is None:
+        raise ArgumentError(
+            "update_state",
+            "True, without an initial_state to write into",
+            suggestion="pass the state of the call before (its first: output_final_state=True)",
+        )
+    tensors = {**arguments, **initial_state.tensors()}
+    recorded = [name for name, tensor in tensors.items() if tensor is not None and tensor.requires_grad]
+    if recorded and torch.is_grad_enabled():
+        raise ArgumentError(
+            "update_state",
+            f"True, while autograd records {recorded[0]}",
+            suggestion="call under torch.no_grad(), or take the final state as a new one",
+        )
+    return initial_state

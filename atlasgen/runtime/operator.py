@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from atlasgen.errors import ArgumentError, SpecError
-from atlasgen.runtime.arguments import check_call, check_values
+from atlasgen.runtime.arguments import check_call, check_update, check_values
 from atlasgen.runtime.carries import expanded_carries, final_state, initial_carries
 from atlasgen.runtime.layout import expand_heads, packing_of, projections
 from atlasgen.runtime.micro_steps import MicroSteps
@@ -78,6 +78,7 @@ class MemoryOperator:
         initial_memory: Tensor | Mapping[str, Tensor] | None = None,
         initial_state: OperatorState | None = None,
         output_final_state: bool = False,
+        update_state: bool = False,
         cu_seqlens: Tensor | None = None,
         debug: bool | None = None,
         **inputs: Tensor,
@@ -92,7 +93,9 @@ class MemoryOperator:
         output_final_state, the OperatorState of the B sequences, else None.
 
         With cu_seqlens [N + 1] the batch is one row that packs N sequences; states have N of them;
-        rows after the last border give 0. Gradients flow to every floating tensor, in its dtype.
+        rows after the last border give 0. With update_state the final state is written into the tensors
+        of initial_state, which is returned: a decode step whose state keeps its place in memory, for calls
+        without gradients. Gradients flow to every floating tensor, in its dtype.
         debug: check values too; default is whether the environment has ATLASGEN_DEBUG=1.
         Raises ArgumentError, naming the argument, for a call that does not fit the rule.
         """
@@ -103,6 +106,14 @@ class MemoryOperator:
             "gamma": gamma,
             **inputs,
         }
+        if update_state:
+            kept = check_update(initial_state, {"q": q, "k": k, "v": v, **arguments})
+            options = {"initial_memory": initial_memory, "cu_seqlens": cu_seqlens, "debug": debug}
+            y, state = self(
+                q, k, v, **arguments, **options, initial_state=initial_state, output_final_state=True
+            )
+            assert state is not None
+            return y, kept.copy_(state)
         sizes = check_call(self.signature, q, k, v, arguments, cu_seqlens)
         debug = _debug_wanted() if debug is None else debug
         if debug:

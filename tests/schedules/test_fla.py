@@ -1,6 +1,6 @@
 """Exact rules agree with the naive references of flash-linear-attention: reads, memory and gradients.
 
-The package is optional (the extra `fla`): its references are plain torch. Those compute in float32, so the
+The package (fla-core) is optional: its references are plain torch. Those compute in float32, so the
 bar of float32 holds for the difference of the two. RWKV-7 is compared with DPLR, of which it is a case.
 """
 
@@ -22,7 +22,7 @@ from tests.rules.compare import error
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("fla") is None,
-    reason="flash-linear-attention is not installed: pip install flash-linear-attention (extra `fla`)",
+    reason="flash-linear-attention's references are not installed: pip install fla-core",
 )
 B, T, H, K, V = 2, 70, 2, 16, 12  # two blocks of rows
 STEPS = 3  # micro-steps of a token, where it takes several
