@@ -232,11 +232,20 @@ def _retention(rule: MemoryRule) -> list[Line]:
     remarks = {"channel": "α per channel", "head": "α per head", "constant": ""}
     remark = remarks.get(retention.alpha.kind, "")
     lines = [(f"Mₜ = {kept} − {rate}{_written(rule)}", remark)]
+    if optimizer.micro_steps > 1:
+        lines.append((f"Mₜ ← Mₜ − {rate}{_written(rule)}", _later_steps(rule)))
     if retention.project.kind != "none":
         lines.append((f"Mₜ ← {retention.project.kind}(Mₜ)", "projection"))
     if rule.read.normaliser == "sum":
         lines.append(("zₜ = the recursion of Mₜ with eᵢ = −1", "the total weight"))
     return lines
+
+
+def _later_steps(rule: MemoryRule) -> str:
+    times = rule.optimizer.micro_steps - 1
+    seen = ", its error at M* = Mₜ" if rule.block.size == 1 and rule.depends_on_memory else ""
+    again = "once more" if times == 1 else f"{times} times more"
+    return f"{again}, with a key, value and step of its own{seen}"
 
 
 def _read(rule: MemoryRule) -> list[Line]:

@@ -131,7 +131,8 @@ def _state(output: Console, rule: MemoryRule, size: dict[str, int]) -> None:
 
 def _schedule(output: Console, scheduled: Scheduled) -> None:
     kind = "fixed by the rule" if scheduled.forward.block is not None else "any; a tuning choice"
-    words = f"{scheduled.schedule} form, blocks of {scheduled.chunk} tokens ({kind}), because"
+    rows = "tokens" if scheduled.forward.steps == 1 else f"rows, {scheduled.forward.steps} a token"
+    words = f"{scheduled.schedule} form, blocks of {scheduled.chunk} {rows} ({kind}), because"
     output.print(f"\n[bold]Schedule[/bold]: {words}")
     table = Table.grid(padding=(0, 2))
     for reason, meaning in reasons(scheduled.rule, scheduled.schedule):

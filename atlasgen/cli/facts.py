@@ -93,7 +93,7 @@ def program_cost(
 ) -> ProgramCost:
     """Flops of a program by part, from the operators' own counts."""
     axes = extents(scheduled, size["K"], size["V"])
-    rows = scheduled.chunk
+    tokens = scheduled.tokens
     table = {part: [0, 0, 0] for part in PARTS}
     for node, part in slices(program).items():
         if node.op in ("leaf", "const"):
@@ -103,7 +103,7 @@ def program_cost(
         table[part][1] += flops
         table[part][2] += flops if _is_matrix_product(node) else 0
     parts = tuple(
-        PartCost(part, count, flops / rows, dots / rows) for part, (count, flops, dots) in table.items()
+        PartCost(part, count, flops / tokens, dots / tokens) for part, (count, flops, dots) in table.items()
     )
     return ProgramCost(name, parts, least)
 
@@ -192,6 +192,9 @@ def reasons(rule: MemoryRule, form: str) -> list[tuple[str, str]]:
             found.append((f"boundary = {rule.window.boundary}", halo[rule.window.boundary]))
         else:
             found.append(("rows before a block", "are read again: their targets do not depend on M*"))
+    steps = rule.optimizer.micro_steps
+    if steps > 1:
+        found.append((f"{steps} micro-steps", "a token is as many rows: the first decays, one is read"))
     if rule.optimizer.kind == "momentum":
         found.append(("momentum", "a second state S, and decays of θ inside P"))
     if rule.retention.alpha.kind != "none":

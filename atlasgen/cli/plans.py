@@ -61,12 +61,9 @@ def kernel_costs(scheduled: Scheduled, form: str, key: int, value: int, dtype: s
                 if node not in kernel.loaded and node.op not in ("leaf", "const")
             )
             order = "blocks in turn" if kernel.loop != "grid" else "blocks at once"
-            rows = scheduled.chunk
-            found.append(
-                KernelCost(
-                    kernel.name, passes, kernel.doc, order, flops / rows, _bytes(kernel, axes, dtype) / rows
-                )
-            )
+            tokens = scheduled.tokens
+            size = _bytes(kernel, axes, dtype) / tokens
+            found.append(KernelCost(kernel.name, passes, kernel.doc, order, flops / tokens, size))
     return found
 
 

@@ -39,7 +39,10 @@ def is_anchor(name: str) -> bool:
 
 
 def whole_of(node: Node) -> set[str]:
-    """The axes of the matrices that a value is a map of (Newton-Schulz): no kernel has them in tiles."""
+    """The axes of which a value needs all entries at once: those of the matrices that Newton-Schulz maps, and
+    that of a softmax. No kernel has them in tiles."""
+    if node.op == "softmax":
+        return {node["dim"]}
     return {node["rows"], node["columns"]} if node.op.startswith("newton_schulz") else set()
 
 

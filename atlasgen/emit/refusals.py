@@ -43,14 +43,15 @@ def refuse_structure(program: BlockProgram, structure: Structure) -> None:
         nearest = "tokens" if tokens else "split"
         raise CompileError("structure.form", structure.form, reason, nearest, rule=program.name)
     if structure.walk is not None and structure.walk in whole_axes(program):
-        reason = "Newton-Schulz takes whole matrices of this axis, no tiles of them"
+        reason = "Newton-Schulz or a softmax takes all of this axis at once, no tiles of it"
         raise CompileError("structure.walk", structure.walk, reason, "walk = None", rule=program.name)
 
 
 def _rows(program: BlockProgram) -> Iterator[Refusal]:
     reason = f"a kernel holds the weights between all rows of a block, at most {LARGEST_BLOCK} of them"
     if program.block and program.block > LARGEST_BLOCK:
-        yield Refusal("block.size", program.block, reason, f"block = {LARGEST_BLOCK}")
+        nearest = f"block = {LARGEST_BLOCK // program.steps}"
+        yield Refusal("block.size", program.block // program.steps, reason, nearest)
     elif (program.halo if program.block else program.window - 1) > LARGEST_BLOCK:
         yield Refusal("window.length", program.window, reason, f"window = {LARGEST_BLOCK + 1}")
 

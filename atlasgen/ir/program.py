@@ -60,7 +60,8 @@ class BlockProgram:
 
     window: c. halo: rows before a block that its program reads (0 or c - 1). block: the rule's block size
     where it matters, else None (any chunk gives the same result). extents: the length of each axis that is
-    not K or V, as an expression in K and V: {"F": "K * (K + 1) / 2", "D1": "4 * K"}.
+    not K or V, as an expression in K and V: {"F": "K * (K + 1) / 2", "D1": "4 * K"}. steps: how many rows
+    are a token.
     """
 
     name: str
@@ -73,6 +74,7 @@ class BlockProgram:
     names: dict[Node, str] = field(default_factory=dict)
     equations: dict[Node, str] = field(default_factory=dict)
     extents: dict[str, str] = field(default_factory=dict)
+    steps: int = 1
 
     def roots(self) -> list[Node]:
         """Every node that must be computed."""

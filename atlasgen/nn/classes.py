@@ -16,6 +16,7 @@ WORDS = {
     "omeganet": "OmegaNet",
     "retnet": "RetNet",
     "deltanet": "DeltaNet",
+    "deltaproduct": "DeltaProduct",
     "logcosh": "LogCosh",
     "lact": "LaCT",
     **{

@@ -10,6 +10,7 @@ import math
 from dataclasses import replace
 
 from atlasgen.spec.expression import evaluate_number
+from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import Features, LayerGate, MemoryRule
 from atlasgen.verify.stability import first_coefficients, gain_of, tokens_per_write
 
@@ -92,7 +93,8 @@ def largest_step(
         if rule.optimizer.lr_at == "gradient":
             return 1.0  # it weighs the tokens of a block against each other
         entries = key_size if "sign" in maps else 1  # a sign's update is as large as its entries are many
-        return 0.5 / (rule.block.size if rule.block.write == "token" else 1) / math.sqrt(entries)
+        rows = of_rows(rule).block.size if rule.block.write == "token" else 1
+        return 0.5 / rows / math.sqrt(entries)
     if not rule.depends_on_memory:
         return 1.0
     tokens = rule.block.size if rule.window.length == "all" else tokens_per_write(rule)

@@ -22,10 +22,16 @@ class Gate(nn.Module):
     A retention of 0.997 rounds to 0.996 in bfloat16, and 0.999 to 1: so `module.to(bfloat16)`
     leaves them alone (devices do change), and autocast does not reach them.
     start: per head the gate's value at z = 0 of the projection, the factor itself where in_log.
+    heads: the axis of `shape` that they are.
     """
 
     def __init__(
-        self, settings: LayerGate, in_log: bool, shape: Sequence[int], start: Sequence[float]
+        self,
+        settings: LayerGate,
+        in_log: bool,
+        shape: Sequence[int],
+        start: Sequence[float],
+        heads: int = 0,
     ) -> None:
         super().__init__()
         scale = 1.0 if settings.max is None else settings.max
@@ -37,7 +43,7 @@ class Gate(nn.Module):
                 allowed=["activation = sigmoid with max at most 1"],
             )
         self.settings, self.in_log, self.scale = settings, in_log, scale
-        self.shape = tuple(shape)
+        self.shape, self.heads = tuple(shape), heads
         self.start = tuple(self._inverse(value) for value in start)
 
     def _inverse(self, value: float) -> float:
@@ -50,10 +56,10 @@ class Gate(nn.Module):
         return part
 
     def _fill(self, tensor: Tensor) -> None:
-        """Writes the starting z of each head into a tensor [H, ...]."""
+        """Writes the starting z of each head into a tensor of the gate's shape."""
         with torch.no_grad():
             start = torch.tensor(self.start, dtype=torch.float32, device=tensor.device)
-            tensor.copy_(start.reshape(-1, *[1] * (tensor.dim() - 1)).expand(tensor.shape))
+            tensor.copy_(start.reshape(-1, *[1] * (tensor.dim() - 1 - self.heads)).expand(tensor.shape))
 
     def _activated(self, z: Tensor) -> Tensor:
         if self.in_log:
@@ -85,8 +91,9 @@ class TokenGate(Gate):
         hidden_size: int,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        heads: int = 0,
     ) -> None:
-        super().__init__(settings, in_log, shape, start)
+        super().__init__(settings, in_log, shape, start, heads)
         rank = min(settings.rank or DEFAULT_RANK, hidden_size)
         size = math.prod(self.shape)
         self.down = nn.Linear(hidden_size, rank, bias=False, device=device, dtype=dtype)

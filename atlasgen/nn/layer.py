@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from typing import Any, Literal, overload
 
@@ -30,9 +31,10 @@ Device = torch.device | str | None
 class MemoryLayer(nn.Module):
     """A memory that reads the sequence x [B, T, hidden_size] and answers at every token.
 
-    q, k, v are projections of x through a causal depthwise convolution and an activation, q and k
-    normalised per head, and so are inputs of the rule that stand for keys or values of one loss term
-    (one that [layer.gates] names is that gate times k or v); gates come from low-rank projections of x
+    q, k, v (a k and v for each micro-step of a token) are projections of x through a causal depthwise
+    convolution and an activation, q and k normalised per head, and so are inputs of the rule that stand for
+    keys or values of one loss term (one that [layer.gates] names is that gate times k or v); gates come from
+    low-rank projections of x
     (parameters, where the rule has them per head or position); a memory that does not start at zero, and
     constants that the rule learns, are parameters too; the memory's output goes through RMSNorm, times
     SiLU of a projection of x, and an output projection.
@@ -87,10 +89,12 @@ class MemoryLayer(nn.Module):
                 allowed=f"key_size, {self.key_size}",
             )  # fmt: skip
 
-        keys, values = self.num_key_heads * self.key_size, num_heads * self.value_size
+        self._steps = (self.rule.optimizer.micro_steps,) if self.rule.by_step("k") else ()
+        steps = math.prod(self._steps)
+        keys, values = steps * self.num_key_heads * self.key_size, steps * num_heads * self.value_size
         self._rows, self._scaled = row_inputs(self.rule, False), row_inputs(self.rule, True)
         row_sizes = {"key": self.key_size, "value": self.value_size}
-        more = (num_heads * row_sizes[kind] for kind in self._rows.values())
+        more = (steps * num_heads * row_sizes[kind] for kind in self._rows.values())
         self._widths = (self.num_query_heads * self.key_size, keys, values, *more)
         read = max(self.num_query_heads, num_heads) * self.value_size
         factory: dict[str, Any] = {"device": device, "dtype": dtype}
@@ -157,7 +161,8 @@ class MemoryLayer(nn.Module):
         else:
             start = [settings.init] * self.num_heads
         if per_token:
-            return TokenGate(settings, in_log, shape, start, self.hidden_size, device, dtype)
+            heads = argument.shape.index("H") - 2
+            return TokenGate(settings, in_log, shape, start, self.hidden_size, device, dtype, heads)
         return ParameterGate(settings, in_log, shape, start, device)
 
     def reset_parameters(self) -> None:
@@ -258,8 +263,8 @@ class MemoryLayer(nn.Module):
             rows = functional.silu(rows)
         q, k, v, *more = rows.split(self._widths, dim=-1)
         q = self._normalised(q.unflatten(-1, (self.num_query_heads, self.key_size)))
-        k = self._normalised(k.unflatten(-1, (self.num_key_heads, self.key_size)))
-        v = v.unflatten(-1, (self.num_heads, self.value_size))
+        k = self._normalised(k.unflatten(-1, (*self._steps, self.num_key_heads, self.key_size)))
+        v = v.unflatten(-1, (*self._steps, self.num_heads, self.value_size))
         starts = state is None
         constants = {} if self.constants is None else self.constants()
         y, memory = self.operator(
@@ -283,12 +288,12 @@ class MemoryLayer(nn.Module):
     def _gate_values(self, x: Tensor, k: Tensor, v: Tensor) -> dict[str, Tensor]:
         """Gates and inputs by name; those that scale keys or values, times these."""
         found = {name: self.gates[key](x) for name, key in self._gates.items()}
-        rows = {"key": expand_heads(k, self.num_heads // self.num_key_heads, 2), "value": v}
+        rows = {"key": expand_heads(k, self.num_heads // self.num_key_heads, k.dim() - 2), "value": v}
         return found | {name: found[name] * rows[kind] for name, kind in self._scaled.items()}
 
     def _input_rows(self, name: str, rows: Tensor) -> Tensor:
-        """An input that stands for keys or values, [B, T, H, K] or [B, T, H, V]."""
-        rows = rows.unflatten(-1, (self.num_heads, -1))
+        """An input that stands for keys or values, [B, T, H, K] or [B, T, H, V]; by step [B, T, n, H, ..]."""
+        rows = rows.unflatten(-1, (*self._steps, self.num_heads, -1))
         return self._normalised(rows) if self._rows[name] == "key" else rows
 
     def _normalised(self, x: Tensor) -> Tensor:

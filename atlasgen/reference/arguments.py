@@ -26,7 +26,7 @@ _DIMENSIONS: dict[str, tuple[str, ...]] = {
     "row": ("H", "b"),
     "degree": ("H", "degree + 1"),
 }
-"""Shapes of arguments by kind; `channel` is that of its axis."""
+"""Shapes of arguments by kind; `channel` is that of its axis. One by micro-step has n rows per token."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Call:
 
     per_token: [B, T, H, ...] by name, with "q", "k" and "v"; per_head: [H, ...] by name; heads [H]:
     their indices; streams: the names whose rows a window must remember; features: F; scale: the
-    read's factor.
+    read's factor. by_step: the names of those per token that are [B, T, n, H, ...], a row for each of
+    n micro-steps.
     """
 
     per_token: dict[str, Tensor]
@@ -54,6 +55,12 @@ class Call:
     streams: tuple[str, ...]
     sizes: dict[str, int]
     scale: float
+    by_step: frozenset[str] = frozenset()
+
+    def of_step(self, step: int) -> Call:
+        """The call with the rows that one micro-step of every token reads."""
+        own = {name: entry[:, :, step] for name, entry in self.per_token.items() if name in self.by_step}
+        return replace(self, per_token=self.per_token | own, by_step=frozenset())
 
     def part(self, rows: slice, times: slice) -> Call:
         """The same call for some batch rows and times."""
@@ -87,23 +94,27 @@ def _check_names(expected: Mapping[str, _Expected], given: Mapping[str, Tensor |
     return tensors
 
 
-def _sizes(q: Tensor, k: Tensor, v: Tensor) -> dict[str, int]:
+def _sizes(rule: MemoryRule, q: Tensor, k: Tensor, v: Tensor) -> dict[str, int]:
+    rows = {name: [rule.optimizer.micro_steps] if rule.by_step(name) else [] for name in "qkv"}
     for name, tensor in (("q", q), ("k", k), ("v", v)):
-        if tensor.ndim != 4:
-            raise ArgumentError(name, f"{tensor.ndim} dimensions", allowed="4: [batch, time, heads, size]")
-    batch, length, heads, value_size = v.shape
-    key_size = k.shape[-1]
-    for name, tensor in (("q", q), ("k", k)):
-        if tensor.shape[:2] != v.shape[:2] or tensor.shape[-1] != key_size:
+        if tensor.ndim != 4 + len(rows[name]):
+            words = ", ".join(["batch", "time", *["micro-steps"] * len(rows[name]), "heads", "size"])
+            allowed = f"{4 + len(rows[name])}: [{words}]"
+            raise ArgumentError(name, f"{tensor.ndim} dimensions", allowed=allowed)
+    (batch, length), (heads, value_size), key_size = v.shape[:2], v.shape[-2:], k.shape[-1]
+    for name, tensor, size in (("q", q, key_size), ("k", k, key_size), ("v", v, value_size)):
+        leading = [batch, length, *rows[name]]
+        if [*tensor.shape[:-2]] != leading or tensor.shape[-1] != size:
             raise ArgumentError(
                 name,
                 f"shape {tuple(tensor.shape)} does not fit those of k and v",
-                allowed=f"[{batch}, {length}, heads, {key_size}]",
+                allowed=f"[{', '.join(str(entry) for entry in leading)}, heads, {size}]",
             )
-    if heads % k.shape[2] or max(q.shape[2], heads) % min(q.shape[2], heads):
+    query_heads, key_heads = q.shape[-2], k.shape[-2]
+    if heads % key_heads or max(query_heads, heads) % min(query_heads, heads):
         raise ArgumentError(
             "q, k, v",
-            f"{q.shape[2]} query, {k.shape[2]} key and {heads} value heads do not group",
+            f"{query_heads} query, {key_heads} key and {heads} value heads do not group",
             allowed="one memory per value head; key heads divide them, query heads divide or are a "
             "multiple of them",
         )
@@ -166,17 +177,20 @@ def checked_call(
     given: every other argument by name, None for absent. ArgumentError names the one that is
     missing or does not fit.
     """
-    sizes = _sizes(q, k, v)
+    sizes = _sizes(rule, q, k, v)
     heads = sizes["H"]
     inner = {"K": sizes["K"], "F": feature_size(rule.features, sizes["K"]), "V": sizes["V"]}
     check_sizes(rule, inner)
     sizes |= {"c": window_length(rule), "b": rule.block.size, "degree + 1": rule.features.degree + 1}
+    sizes["n"] = rule.optimizer.micro_steps
     queries = q.repeat_interleave(heads // q.shape[2], 2) if q.shape[2] < heads else q
-    per_token = {"q": queries, "k": k.repeat_interleave(heads // k.shape[2], 2), "v": v}
+    per_token = {"q": queries, "k": k.repeat_interleave(heads // k.shape[-2], -2), "v": v}
     per_head: dict[str, Tensor] = {}
     expected = _expected(rule)
     for name, tensor in _check_names(expected, given).items():
         dimensions = _DIMENSIONS[expected[name].kind]
+        if rule.by_step(name):
+            dimensions = ("B", "T", "n", *dimensions[2:])
         _check_shape(name, tensor, dimensions, sizes)
         (per_token if "T" in dimensions else per_head)[name] = tensor
     per_token = {name: tensor.to(dtype) for name, tensor in per_token.items()}
@@ -189,4 +203,5 @@ def checked_call(
         streams=("k", "v", *gamma, *sorted(read - {"k", "v"})),
         sizes=inner,
         scale=evaluate_number(rule.read.scale, inner, field="read.scale"),
+        by_step=frozenset(name for name in per_token if rule.by_step(name)),
     )

@@ -5,7 +5,8 @@
     M_t = alpha_t M_{t-1} (+ (1 - alpha_t) M_0) - [lr_t] U(S_t)
     y_t = scale f(link(M), phi(q_t)) / normaliser
 
-M* is the memory before the token, or before its block. Rules whose updates wait for the end of their
+M* is the memory before the token, or before its block; with micro_steps a token takes the step of G_t to M_t
+n times, alpha_t at the first of them alone. Rules whose updates wait for the end of their
 block are in held.py.
 """
 
@@ -224,15 +225,23 @@ def _update(
     return before, carry.memory
 
 
-def _step(rule: MemoryRule, sequence: Sequence, carry: Carry, token: int) -> Tensor:
-    """One token: updates `carry` and returns y_t [B, H, R, V]."""
-    anchor = carry.anchor
-    before, after = _update(rule, sequence, carry, _factors(rule, sequence, token), token)
+def _step(rule: MemoryRule, steps: tuple[Sequence, ...], carry: Carry, token: int) -> Tensor:
+    """One token: updates `carry` and returns y_t [B, H, R, V].
+
+    steps: what each of its micro-steps reads. The first decays the memory, and each moves it from where
+    the one before it left it.
+    """
+    first, anchor = steps[0], carry.anchor
+    before, after = _update(rule, first, carry, _factors(rule, first, token), token)
+    for sequence in steps[1:]:
+        factors = _factors(rule, sequence, token)
+        kept = {name: replace(entry, alpha=None) for name, entry in factors.items()}
+        _, after = _update(rule, sequence, carry, kept, token)
     carry.position += 1
     if carry.position % rule.block.size == 0:
         carry.previous, carry.anchor = anchor, carry.memory
     read_from = {"post": after, "pre": before, "block": anchor}[rule.read.at]
-    return _read(rule, sequence, read_from, carry, token)
+    return _read(rule, first, read_from, carry, token)
 
 
 def run_rows(rule: MemoryRule, call: Call, state: State) -> tuple[Tensor, State]:
@@ -240,10 +249,12 @@ def run_rows(rule: MemoryRule, call: Call, state: State) -> tuple[Tensor, State]
     them.
     """
     carry = open_carry(rule, state)
-    streams = _streams(rule, call, carry)
-    sequence = _prepare(rule, call, carry, streams)
-    reads = [_step(rule, sequence, carry, token) for token in range(sequence.length)]
-    values = call.per_token["v"]
+    calls = [call.of_step(step) for step in range(rule.optimizer.micro_steps)]
+    streams = _streams(rule, calls[0], carry)
+    steps = tuple(_prepare(rule, own, carry, _streams(rule, own, carry)) for own in calls)
+    sequence = steps[0]
+    reads = [_step(rule, steps, carry, token) for token in range(sequence.length)]
+    values = calls[0].per_token["v"]
     rows, length, heads, size = values.shape
     if reads:
         y = torch.stack(reads, 1).flatten(2, 3)

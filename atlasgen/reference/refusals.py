@@ -45,7 +45,6 @@ def _update(rule: MemoryRule) -> Iterator[Refusal]:
     for field, value, neutral in (
         ("second", optimizer.second.kind, "none"),
         ("step", optimizer.step, None),
-        ("micro_steps", optimizer.micro_steps, 1),
     ):
         if value != neutral:
             yield f"optimizer.{field}", value, "the reference does not execute it", f"{neutral}"

@@ -41,7 +41,7 @@ def _packed(rule: MemoryRule, call: Call, state: State, borders: list[int]) -> t
         reads.append(y)
         states.append(after)
     values, queries = call.per_token["v"], call.per_token["q"]
-    rest = values.new_zeros(1, values.shape[1] - borders[-1], queries.shape[2], values.shape[3])
+    rest = values.new_zeros(1, values.shape[1] - borders[-1], queries.shape[2], values.shape[-1])
     y = torch.cat([*reads, rest], 1)
     return (y, concatenated(states)) if states else connected(call, y, state)
 
@@ -94,6 +94,7 @@ def run(
     what else the rule reads, by name: gates of single weights (lr_W1, log_alpha_W1, log_theta_W1),
     row_scale ([B, T, H], or [H, b] with the default 1 / (i + 1)), norm_gain and norm_bias [H, V]
     (default 1 and 0), coefficients [H, degree + 1], the rule's inputs; inputs: the same as a mapping.
+    With n micro-steps k, v and what else the rule has by step (MemoryRule.by_step) are [B, T, n, ...].
     initial_memory: weight name -> [H, in, out] or [B, H, in, out] (a tensor
     means a matrix memory's "M"); initial_state: a state of an earlier call of the same rule.
     cu_seqlens: [N + 1] borders of sequences packed in one row (B = 1); states then have N rows.

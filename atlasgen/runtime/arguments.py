@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from atlasgen.errors import ArgumentError
-from atlasgen.runtime.signature import Argument, Signature, Sizes, resolve, symbolic
+from atlasgen.runtime.signature import Argument, Shape, Signature, Sizes, resolve, symbolic
+from atlasgen.runtime.state import OperatorState
 
 PROJECTION_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 GATE_DTYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
@@ -31,14 +32,14 @@ def check_call(
     """
     _check_names(signature, arguments)
     for name, tensor in (("v", v), ("q", q), ("k", k)):
-        _check_tensor(name, tensor, 4, PROJECTION_DTYPES, v)
+        _check_tensor(name, tensor, signature.shape_of(name), PROJECTION_DTYPES, v)
     sizes = _projection_sizes(signature, q, k, v, cu_seqlens)
     symbols = sizes.symbols
     for entry in signature.tensors:
         tensor = arguments.get(entry.name)
         if tensor is None:
             continue
-        _check_tensor(entry.name, tensor, len(entry.shape), GATE_DTYPES, v)
+        _check_tensor(entry.name, tensor, entry.shape, GATE_DTYPES, v)
         if tuple(tensor.shape) != resolve(entry.shape, symbols):
             raise _shape_error(entry, tensor, symbols, q, v)
     return sizes
@@ -82,16 +83,17 @@ def _check_names(signature: Signature, arguments: Mapping[str, Tensor | None]) -
 
 
 def _check_tensor(
-    name: str, tensor: Tensor, rank: int, dtypes: tuple[torch.dtype, ...], like: Tensor
+    name: str, tensor: Tensor, shape: Shape, dtypes: tuple[torch.dtype, ...], like: Tensor
 ) -> None:
     """Type, rank, dtype and device of one argument."""
     if not isinstance(tensor, Tensor):
         raise ArgumentError(name, f"a {type(tensor).__name__}, not a tensor", allowed="a torch.Tensor")
-    if tensor.dim() != rank:
+    if tensor.dim() != len(shape):
         raise ArgumentError(
             name,
-            f"{tensor.dim()} dimensions instead of {rank}",
+            f"{tensor.dim()} dimensions instead of {len(shape)}",
             value=list(tensor.shape),
+            allowed=symbolic(shape),
             suggestion=LAYOUT if name in ("q", "k", "v") else "op.signature lists all shapes",
         )
     if tensor.dtype not in dtypes:
@@ -116,27 +118,31 @@ def _projection_sizes(
     signature: Signature, q: Tensor, k: Tensor, v: Tensor, cu_seqlens: Tensor | None
 ) -> Sizes:
     """Sizes that q, k and v agree on, their heads in whole ratios."""
-    batch, tokens, heads, value = v.shape
-    query_heads, key_heads = q.shape[2], k.shape[2]
+    (batch, tokens), (heads, value) = v.shape[:2], v.shape[-2:]
+    query_heads, key_heads, key = q.shape[-2], k.shape[-2], q.shape[-1]
+
+    def disagreement(reason: str) -> ArgumentError:
+        shapes = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
+        allowed = ", ".join(f"{name} {symbolic(signature.shape_of(name))}" for name in "qkv")
+        return ArgumentError("q, k, v", f"{reason}; shapes are {shapes}", allowed=allowed, suggestion=LAYOUT)
+
     if q.shape[:2] != v.shape[:2] or k.shape[:2] != v.shape[:2]:
-        raise _disagreement(q, k, v, "batch and tokens of q, k and v differ")
-    if q.shape[3] != k.shape[3]:
-        raise _disagreement(q, k, v, "the last sizes of q and k differ; both are K")
-    if min(heads, key_heads, query_heads, q.shape[3], value) < 1:
-        raise _disagreement(q, k, v, "heads, K and V must be at least 1")
+        raise disagreement("batch and tokens of q, k and v differ")
+    if key != k.shape[-1]:
+        raise disagreement("the last sizes of q and k differ; both are K")
+    if min(heads, key_heads, query_heads, key, value) < 1:
+        raise disagreement("heads, K and V must be at least 1")
+    _check_steps(signature, k, v)
     if heads % key_heads:
-        raise _disagreement(
-            q, k, v, f"v's {heads} heads are not a multiple of k's {key_heads}: each key head "
+        raise disagreement(
+            f"v's {heads} heads are not a multiple of k's {key_heads}: each key head "
             "serves the same number of value heads"
         )  # fmt: skip
     if query_heads % heads and heads % query_heads:
-        raise _disagreement(
-            q, k, v, f"q's {query_heads} heads and v's {heads}: one must be a multiple of the other"
-        )
-    key = q.shape[3]
+        raise disagreement(f"q's {query_heads} heads and v's {heads}: one must be a multiple of the other")
     if signature.joins and key != value:
-        raise _disagreement(
-            q, k, v, f"the rule {signature.rule} adds keys to values (in memory.residual, memory.f, "
+        raise disagreement(
+            f"the rule {signature.rule} adds keys to values (in memory.residual, memory.f, "
             f"loss.target or read.f), but K is {key} and V is {value}"
         )  # fmt: skip
     sequences = batch if cu_seqlens is None else _check_borders(cu_seqlens, v)
@@ -144,14 +150,17 @@ def _projection_sizes(
     return Sizes(batch, tokens, query_heads, key_heads, heads, key, value, features, sequences)
 
 
-def _disagreement(q: Tensor, k: Tensor, v: Tensor, reason: str) -> ArgumentError:
-    shapes = f"q {list(q.shape)}, k {list(k.shape)}, v {list(v.shape)}"
-    return ArgumentError(
-        "q, k, v",
-        f"{reason}; shapes are {shapes}",
-        allowed="q [B, T, Hq, K], k [B, T, Hk, K], v [B, T, H, V]",
-        suggestion=LAYOUT,
-    )
+def _check_steps(signature: Signature, k: Tensor, v: Tensor) -> None:
+    """k and v have a row for each micro-step of a token, where the rule takes several."""
+    for name, tensor in (("k", k), ("v", v)) if signature.steps > 1 else ():
+        if tensor.shape[2] != signature.steps:
+            raise ArgumentError(
+                name,
+                f"{tensor.shape[2]} micro-steps of each token instead of the rule's {signature.steps}",
+                value=list(tensor.shape),
+                allowed=symbolic(signature.shape_of(name)),
+                suggestion="op.signature lists all shapes",
+            )
 
 
 def _check_borders(cu_seqlens: Tensor, v: Tensor) -> int:
@@ -187,7 +196,7 @@ def check_values(
     Warns where tokens and heads look exchanged. Reads values, which makes the host wait for a GPU:
     for debugging. Raises ArgumentError.
     """
-    if 1 < v.shape[1] < v.shape[2]:
+    if 1 < v.shape[1] < v.shape[-2]:
         warnings.warn(
             f"v {list(v.shape)} has fewer tokens than heads: {LAYOUT}", RuntimeWarning, stacklevel=3
         )
@@ -218,3 +227,27 @@ def check_values(
                 allowed=allowed,
                 suggestion="e.g. logsigmoid or -softplus of the raw gate" if kind == "log_decay" else None,
             )
+
+
+def check_update(
+    initial_state: OperatorState | None, arguments: Mapping[str, Tensor | None]
+) -> OperatorState:
+    """The state that a call writes its final state into.
+
+    Raises ArgumentError where there is none, or where autograd would need the values before.
+    """
+    if initial_state is None:
+        raise ArgumentError(
+            "update_state",
+            "True, without an initial_state to write into",
+            suggestion="pass the state of the call before (its first: output_final_state=True)",
+        )
+    tensors = {**arguments, **initial_state.tensors()}
+    recorded = [name for name, tensor in tensors.items() if tensor is not None and tensor.requires_grad]
+    if recorded and torch.is_grad_enabled():
+        raise ArgumentError(
+            "update_state",
+            f"True, while autograd records {recorded[0]}",
+            suggestion="call under torch.no_grad(), or take the final state as a new one",
+        )
+    return initial_state

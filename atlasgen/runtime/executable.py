@@ -28,6 +28,9 @@ class Executable(Protocol):
     window_gamma, window_<input> and position; length int64 [B] or None, the tokens of each row that
     exist (rows beyond are the identity and y is 0 there).
 
+    Of a rule with n micro-steps it is all that of the rule of rows (spec.micro_steps.of_rows): T, positions
+    and lengths count n rows for each token.
+
     Output names: y [B, T, H, V] in the dtype of v, then those of the initial carries and of the resume
     set but for window, position and origin, float32.
     """

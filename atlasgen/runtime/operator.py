@@ -12,9 +12,10 @@ import torch
 from torch import Tensor
 
 from atlasgen.errors import ArgumentError, SpecError
-from atlasgen.runtime.arguments import check_call, check_values
+from atlasgen.runtime.arguments import check_call, check_update, check_values
 from atlasgen.runtime.carries import expanded_carries, final_state, initial_carries
 from atlasgen.runtime.layout import expand_heads, packing_of, projections
+from atlasgen.runtime.micro_steps import MicroSteps
 from atlasgen.runtime.signature import (
     Signature,
     Sizes,
@@ -48,6 +49,7 @@ class MemoryOperator:
         self._kept = ("k", "v", *window_gates(rule))
         self._per_token = {entry.name for entry in self.signature.tensors if entry.per_token}
         self._constants = _constants(rule, _MOST_HEADS)
+        self._steps = MicroSteps(rule)
 
     def __repr__(self) -> str:
         return f"MemoryOperator({self.rule.name}, backend={self.backend!r})"
@@ -76,20 +78,24 @@ class MemoryOperator:
         initial_memory: Tensor | Mapping[str, Tensor] | None = None,
         initial_state: OperatorState | None = None,
         output_final_state: bool = False,
+        update_state: bool = False,
         cu_seqlens: Tensor | None = None,
         debug: bool | None = None,
         **inputs: Tensor,
     ) -> tuple[Tensor, OperatorState | None]:
         """Reads a sequence into the memory and answers its queries.
 
-        q [B, T, Hq, K], k [B, T, Hk, K], v [B, T, H, V] in float32, bfloat16 or float16; gates, single
-        weights' own (lr_W1, ...), the rule's inputs and what it learns (norm_gain, ...) as `signature`
-        lists them, any floating dtype, computed in float32.
+        q [B, T, Hq, K], k [B, T, Hk, K], v [B, T, H, V] in float32, bfloat16 or float16 (of a rule with n
+        micro-steps k and v are [B, T, n, ...]); gates, single weights' own (lr_W1, ...), the rule's inputs
+        and what it learns (norm_gain, ...) as `signature` lists them, any floating dtype, computed in
+        float32.
         Returns y [B, T, max(Hq, H), V] in the dtype of v (also under autocast) and, with
         output_final_state, the OperatorState of the B sequences, else None.
 
         With cu_seqlens [N + 1] the batch is one row that packs N sequences; states have N of them;
-        rows after the last border give 0. Gradients flow to every floating tensor, in its dtype.
+        rows after the last border give 0. With update_state the final state is written into the tensors
+        of initial_state, which is returned: a decode step whose state keeps its place in memory, for calls
+        without gradients. Gradients flow to every floating tensor, in its dtype.
         debug: check values too; default is whether the environment has ATLASGEN_DEBUG=1.
         Raises ArgumentError, naming the argument, for a call that does not fit the rule.
         """
@@ -100,6 +106,14 @@ class MemoryOperator:
             "gamma": gamma,
             **inputs,
         }
+        if update_state:
+            kept = check_update(initial_state, {"q": q, "k": k, "v": v, **arguments})
+            options = {"initial_memory": initial_memory, "cu_seqlens": cu_seqlens, "debug": debug}
+            y, state = self(
+                q, k, v, **arguments, **options, initial_state=initial_state, output_final_state=True
+            )
+            assert state is not None
+            return y, kept.copy_(state)
         sizes = check_call(self.signature, q, k, v, arguments, cu_seqlens)
         debug = _debug_wanted() if debug is None else debug
         if debug:
@@ -132,15 +146,16 @@ class MemoryOperator:
         if cu_seqlens is not None:
             packing = packing_of(cu_seqlens, sizes.tokens, debug)
             rows = {name: packing.pad(tensor) for name, tensor in rows.items()}
-        rows["k"] = expand_heads(rows["k"], sizes.heads // sizes.key_heads, 2)
+        rows["k"] = expand_heads(rows["k"], sizes.heads // sizes.key_heads, k.dim() - 2)
         gates.update(self._constant_gates(sizes.heads, v))
 
         length = None if packing is None else packing.length
         ratio = max(sizes.query_heads // sizes.heads, 1)
-        tensors = self._expanded(sizes, ratio, rows, gates, carries, length)
-        outputs = self._programs.for_tensor(v)(tensors)
+        laid_out = self._steps.laid_out(rows, gates, carries, length)
+        outputs = self._programs.for_tensor(v)(self._expanded(sizes, ratio, *laid_out))
 
-        y = outputs["y"] if packing is None else packing.unpad(outputs["y"])
+        y = self._steps.reads(outputs["y"])
+        y = y if packing is None else packing.unpad(y)
         y = y.to(v.dtype)
         if not output_final_state:
             return y, None

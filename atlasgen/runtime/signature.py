@@ -60,13 +60,14 @@ class Signature:
     """All arguments of a rule's operator, in the order in which they are documented.
 
     features: F by K, None where a rule's features have no number. joins: the rule adds keys to values, so
-    K = V.
+    K = V. steps: micro-steps of a token.
     """
 
     rule: str
     arguments: tuple[Argument, ...]
     features: Extent | None = None
     joins: bool = False
+    steps: int = 1
 
     def __str__(self) -> str:
         equal = "; K = V" if self.joins else ""
@@ -79,6 +80,10 @@ class Signature:
     def named(self, name: str) -> Argument | None:
         """The argument of that name, or None."""
         return next((entry for entry in self.arguments if entry.name == name), None)
+
+    def shape_of(self, name: str) -> Shape:
+        """The shape in symbols of an argument that the rule has."""
+        return next(entry.shape for entry in self.arguments if entry.name == name)
 
     @property
     def tensors(self) -> tuple[Argument, ...]:
@@ -139,14 +144,21 @@ def _gate_shape(kind: str, axis: str, window: int | str) -> Shape:
     }[kind]
 
 
+def _by_step(rule: MemoryRule, name: str, shape: Shape) -> Shape:
+    """The shape of an argument per token, with a row for each micro-step where the rule takes some."""
+    return (*shape[:2], rule.optimizer.micro_steps, *shape[2:]) if rule.by_step(name) else shape
+
+
 def signature_of(rule: MemoryRule) -> Signature:
     """The arguments of the operator of `rule`."""
+    keys, values = (_by_step(rule, name, ("B", "T", *own)) for name, own in
+                    (("k", ("Hk", "K")), ("v", ("H", "V"))))  # fmt: skip
     return Signature(
         rule.name,
         (
             Argument("q", ("B", "T", "Hq", "K"), "projection", True, "queries"),
-            Argument("k", ("B", "T", "Hk", "K"), "projection", True, "keys"),
-            Argument("v", ("B", "T", "H", "V"), "projection", True, "values"),
+            Argument("k", keys, "projection", True, "keys"),
+            Argument("v", values, "projection", True, "values"),
             *_gates(rule),
             *_inputs(rule),
             *_constants(rule),
@@ -155,6 +167,7 @@ def signature_of(rule: MemoryRule) -> Signature:
         ),
         None if rule.features.kind == "exp" else feature_extent(rule.features),
         _joins(rule),
+        rule.optimizer.micro_steps,
     )
 
 
@@ -178,7 +191,7 @@ def _gates(rule: MemoryRule) -> list[Argument]:
         if name != common:
             meaning = f"that of the weight {name.removeprefix(f'{common}_')}: {meaning}"
         role: Role = "log_gate" if common.startswith("log_") else "gate"
-        shape = _gate_shape(gate.kind, gate.axis, rule.window.length)
+        shape = _by_step(rule, name, _gate_shape(gate.kind, gate.axis, rule.window.length))
         found.append(Argument(name, shape, role, True, meaning))
     if rule.block.row_scale == "token":
         meaning = "what the sum of the block's updates is multiplied by where this token reads"
@@ -189,7 +202,7 @@ def _gates(rule: MemoryRule) -> list[Argument]:
 def _inputs(rule: MemoryRule) -> list[Argument]:
     found = []
     for entry in rule.inputs:
-        shape = _gate_shape(entry.shape, "key", rule.window.length)
+        shape = _by_step(rule, entry.name, _gate_shape(entry.shape, "key", rule.window.length))
         meaning = f"input of the rule, range {entry.range}"
         found.append(Argument(entry.name, shape, "input", True, meaning, entry.range))
     return found

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils import _pytree
 
+from atlasgen.errors import ArgumentError
+
 Part = dict[str, Tensor]
 
 PARTS = ("memory", "momentum", "normaliser", "window", "block", "origin")
@@ -72,6 +74,25 @@ class OperatorState:
             else:
                 found[entry.name] = value
         return found
+
+    def copy_(self, other: OperatorState) -> OperatorState:
+        """Writes the other's values into this one's tensors, which keep their place; returns self.
+
+        Raises ArgumentError where the two have not the same tensors.
+        """
+        own, new = self.tensors(), other.tensors()
+        shapes = [{name: tuple(tensor.shape) for name, tensor in state.items()} for state in (own, new)]
+        if shapes[0] != shapes[1]:
+            raise ArgumentError(
+                "other",
+                "a state of other tensors",
+                value=shapes[1],
+                allowed=str(shapes[0]),
+                suggestion="copy between states of one rule, batch and size",
+            )
+        for name, tensor in own.items():
+            tensor.copy_(new[name])
+        return self
 
     def detach(self) -> OperatorState:
         """The same values, cut from the autograd graph (truncated backpropagation through time)."""

@@ -93,9 +93,9 @@ class TorchProgram:
         if self.scheduled.chunk > LARGEST_BLOCK:
             raise CompileError(
                 "block.size",
-                self.scheduled.chunk,
+                rule.block.size,
                 "a block is computed as a whole, with the weights between all its rows",
-                f"block = {LARGEST_BLOCK}",
+                f"block = {LARGEST_BLOCK // rule.optimizer.micro_steps}",
                 rule=rule.name,
             )
         self.programs = _programs(rule, self.scheduled.schedule)

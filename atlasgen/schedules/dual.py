@@ -81,12 +81,6 @@ class DualForm:
         return build.leaf(weight.tensor(kind), weight.axes, kind=place)
 
     @property
-    def read_at(self) -> str:
-        """Which memory reads see: with a border before every token, that of the border is the one before."""
-        at, block = self.rule.read.at, self.rule.block
-        return "pre" if at == "block" and block.size == 1 and not self.rule.held else at
-
-    @property
     def anchored(self) -> bool:
         """True where a call that resumes inside a block needs the memory of the block's start."""
         return self.rule.block.size > 1 and (self.depends or self.rule.read.at == "block")
@@ -167,7 +161,7 @@ class DualForm:
         """The axis of reads: r, or j, that of values with a matrix per token where links alone give one."""
         linked = any(self.is_linked(weight) for weight in self.graph.weights)
         mapped = any(self.gates[weight.name].transform for weight in self.graph.weights)
-        return "j" if linked and not mapped and self.read_at != "block" else "r"
+        return "j" if linked and not mapped and self.rule.read.at != "block" else "r"
 
     def _linked(self, values: Mapping[str, Node]) -> dict[str, Node]:
         """What predictions and reads see of each weight."""
@@ -280,7 +274,7 @@ class DualForm:
             value = build.dot(rows, borders[weight.name], weight.axes[0])
             return value if bias is None else build.add(value, borders[bias.name])
 
-        linear = at_border if self.read_at == "block" else self._read_weight
+        linear = at_border if self.rule.read.at == "block" else self._read_weight
         output = self.graph.output(query.node, linear)
         expression = self.rule.read.f
         if expression is None:
@@ -303,8 +297,14 @@ class DualForm:
         else:
             result = self._read_factors(weight, value)
         if bias is not None:
-            result = build.add(result, self._by_reader(self._read_factors(bias, None)))
+            result = build.add(result, self._read_factors(bias, None))
         return result
+
+    def _weights_of_reads(self, rows: RowWeights, pre: bool) -> tuple[Node, Node, dict[str, Node]]:
+        """a, b and P along the axis of reads."""
+        kept, lost, weights = rows.read(pre)
+        by_source = {source: self._by_reader(value) for source, value in weights.items()}
+        return self._by_reader(kept), self._by_reader(lost), by_source
 
     def _by_reader(self, value: Node) -> Node:
         """A value of rows r along the axis of reads."""
@@ -316,25 +316,24 @@ class DualForm:
 
     def _rows_of(self, weight: Weight) -> Node:
         """link(W_t) [reader, in, out] of every row."""
-        kept, lost, weights = self.rows[weight.name].read(self.read_at == "pre")
+        kept, lost, weights = self._weights_of_reads(self.rows[weight.name], self.rule.read.at == "pre")
         origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
-        terms = retained(self._by_reader(kept), self.states[weight.name], origin)
-        terms.append((-1, build.mul(self._by_reader(lost), self.speeds[weight.name])))
+        terms = retained(kept, self.states[weight.name], origin)
+        terms.append((-1, build.mul(lost, self.speeds[weight.name])))
         for source in self.sources:
-            own = self._by_reader(weights[source])
-            terms += [(-1, term) for term in self.gradients(weight, source, own)]
+            terms += [(-1, term) for term in self.gradients(weight, source, weights[source])]
         rows = self.give(build.add(*terms), weight.tensor("memory") + "_rows", "M of every token")
         return linked(self.rule.memory.link, weight, rows)
 
     def _read_map(self, weight: Weight, value: Node) -> Node:
         origin = self.leaf("origin", weight) if self.rule.retention.toward == "initial" else None
-        memory = self.maps[weight.name].at_reads(self.states[weight.name], origin, self.read_at == "pre")
+        memory = self.maps[weight.name].at_reads(self.states[weight.name], origin, self.rule.read.at == "pre")
         return build.dot(value, linked(self.rule.memory.link, weight, memory), weight.axes[0])
 
     def _read_factors(self, weight: Weight, value: Node | None) -> Node:
         """diag(a) z W - diag(b) z S - ((z u^T) * P) E; a bias is read with z = u = 1."""
-        reach = PRE if self.read_at == "pre" else POST
-        kept, lost, weights = self.rows[weight.name].read(not reach.decayed)
+        reach = PRE if self.rule.read.at == "pre" else POST
+        kept, lost, weights = self._weights_of_reads(self.rows[weight.name], not reach.decayed)
         terms = self._state_terms(weight, value, kept, lost)
         for source in self.sources:
             for pair in self.pairs[source][weight.name]:
@@ -392,16 +391,15 @@ class DualForm:
     def _inverse_total(self, query: Featured) -> Node:
         """1 / (z . phi(q))."""
         first = self.graph.weights[0]
-        kept, lost, weights = self.totals.read(self.read_at == "pre")
+        kept, lost, weights = self._weights_of_reads(self.totals, self.rule.read.at == "pre")
         total = build.leaf("normaliser", (self.input_axis,), kind="carry")
         speed = build.leaf("normaliser_momentum", (self.input_axis,), kind="carry")
         terms = [
-            (1, build.mul(self._by_reader(kept), build.dot(query.node, total, self.input_axis))),
-            (-1, build.mul(self._by_reader(lost), build.dot(query.node, speed, self.input_axis))),
+            (1, build.mul(kept, build.dot(query.node, total, self.input_axis))),
+            (-1, build.mul(lost, build.dot(query.node, speed, self.input_axis))),
         ]
         for source in self.sources:
-            own = self._by_reader(weights[source])
-            matrix = self._attention(first, query.node, self._keys(source), own, source)
+            matrix = self._attention(first, query.node, self._keys(source), weights[source], source)
             terms.append((1, build.sum_(matrix, source)))
         return self._inverse(self.give(build.add(*terms), "total_weight", "z . phi(q)"))
 

@@ -108,7 +108,7 @@ class GramForm(DualForm):
 
     def _read_weight(self, weight: Weight, bias: Weight | None, value: Node) -> Node:
         """diag(a) z M - diag(b) z S - sum over p of (z . x_p) W_t[p]."""
-        kept, lost, weights = self.rows[weight.name].read(self.read_at == "pre")
+        kept, lost, weights = self.rows[weight.name].read(self.rule.read.at == "pre")
         terms = self._state_terms(weight, value, kept, lost)
         scores = similarity(self.features.get(value) or Featured(value), self.keys, weight.axes[0])
         self.give(scores, "scores", "Q X^T")

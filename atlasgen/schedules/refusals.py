@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from atlasgen.derive.features import feature_axis
 from atlasgen.derive.loss import coupled_terms, error_slope
+from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import LossTerm, MemoryRule
 
 LINEAR_UPDATE = "the update must be linear in the gradient"
@@ -34,13 +35,21 @@ Case = tuple[bool, str, object, str, str]  # whether it applies, then the refusa
 def refusals(rule: MemoryRule, schedule: str) -> list[Refusal]:
     """All refusals of a rule by a schedule, empty where that serves it."""
     cases = (_memory, _loss, _optimizer, _retention, _read, _window, _block, _OWN[schedule])
-    found = [entry for case in cases for entry in case(rule)]
+    rows = of_rows(rule)
+    found = [*_micro_steps(rule), *(entry for case in cases for entry in case(rows))]
     served = _SERVED[schedule]
     return [
         Refusal(field, value, why, nearest)
         for applies, field, value, why, nearest in found
         if applies and (field, value) not in served and field not in served
     ]
+
+
+def _micro_steps(rule: MemoryRule) -> Iterator[Case]:
+    normaliser = rule.read.normaliser
+    reason = "the rows between a token's micro-steps would be divided by sums that no one reads"
+    several = rule.optimizer.micro_steps > 1
+    yield several and normaliser != "none", "read.normaliser", normaliser, reason, 'normaliser = "none"'
 
 
 def _memory(rule: MemoryRule) -> Iterator[Case]:
@@ -82,7 +91,7 @@ def _loss(rule: MemoryRule) -> Iterator[Case]:
 
 def _optimizer(rule: MemoryRule) -> Iterator[Case]:
     optimizer = rule.optimizer
-    kind, rate, steps = optimizer.kind, optimizer.lr.kind, optimizer.micro_steps
+    kind, rate = optimizer.kind, optimizer.lr.kind
     reason = "the dual form sums gradients linearly"
     yield kind not in ("gd", "momentum"), "optimizer.kind", kind, reason, 'optimizer = "gd"'
     reason = "a step size per channel is not a row factor"
@@ -95,7 +104,6 @@ def _optimizer(rule: MemoryRule) -> Iterator[Case]:
     clip = optimizer.clip is not None and optimizer.clip.of != "token"
     reason = "only the norm of one token's gradient is a number per row"
     yield clip, "optimizer.clip.of", optimizer.clip and optimizer.clip.of, reason, 'of = "token"'
-    yield steps != 1, "optimizer.micro_steps", steps, LINEAR_UPDATE, "micro_steps = 1"
     detached = rule.gradient.state != "full" or rule.gradient.inner != "full"
     reason = "the derivative follows the whole recursion"
     yield detached, "gradient", "detach", reason, "no gradient section"

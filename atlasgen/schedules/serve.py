@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from atlasgen.errors import CompileError, shown
@@ -16,6 +16,7 @@ from atlasgen.schedules.held import HeldForm, is_held
 from atlasgen.schedules.recurrent import RecurrentForm
 from atlasgen.schedules.refusals import Refusal, refusals
 from atlasgen.schedules.wy import WYForm
+from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import MemoryRule
 
 DEFAULT_CHUNK = 64
@@ -24,7 +25,7 @@ WALKED_CHUNK = 16  # where rows are walked: each costs a product with all source
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A rule with its loop over blocks and that loop's reverse."""
+    """A rule with its loop over blocks and that loop's reverse, over the rows of its tokens' micro-steps."""
 
     rule: MemoryRule
     schedule: str
@@ -40,6 +41,11 @@ class Scheduled:
         while chunk < self.forward.window - 1:
             chunk *= 2
         return chunk
+
+    @property
+    def tokens(self) -> float:
+        """Tokens per block: its rows, over the micro-steps that a token takes."""
+        return self.chunk / self.forward.steps
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -95,6 +101,14 @@ def refused(rule: MemoryRule) -> list[Refusal]:
     return min(admitted(rule).values(), key=len)
 
 
+def _programmed(rule: MemoryRule) -> MemoryRule:
+    """The rule that a program is built for: of rows; in blocks of one row the border is before the row."""
+    rows = of_rows(rule)
+    if rows.read.at == "block" and rows.block.size == 1 and not rows.held:
+        return replace(rows, read=replace(rows.read, at="pre"))
+    return rows
+
+
 @lru_cache(maxsize=512)
 def schedule(rule: MemoryRule, name: str | None = None) -> Scheduled:
     """The rule's programs, by the schedule of that name or, None, by the first that serves it.
@@ -112,5 +126,5 @@ def schedule(rule: MemoryRule, name: str | None = None) -> Scheduled:
             why = f"{field} = {shown(value)}: {reason}"
             raise CompileError("schedule", name, why, f"{' or '.join(others)}, or None", rule=rule.name)
         raise CompileError(field, value, reason, nearest, rule=rule.name)
-    forward = _FORMS[chosen](rule).build()
+    forward = replace(_FORMS[chosen](_programmed(rule)).build(), steps=rule.optimizer.micro_steps)
     return Scheduled(rule, chosen, forward, differentiate(forward))

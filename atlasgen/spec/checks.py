@@ -12,7 +12,13 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from atlasgen.spec.checks_update import check_block, check_inputs, check_loss, check_optimizer
+from atlasgen.spec.checks_update import (
+    check_block,
+    check_inputs,
+    check_loss,
+    check_micro_steps,
+    check_optimizer,
+)
 from atlasgen.spec.checks_weights import check_channels, check_weights
 from atlasgen.spec.convert import to_table
 from atlasgen.spec.errors import dotted, near_miss
@@ -363,6 +369,7 @@ CHECKS: tuple[Callable[[MemoryRule], None], ...] = (
     check_window,
     check_block,
     check_optimizer,
+    check_micro_steps,
     check_retention,
     check_read,
     check_weights,

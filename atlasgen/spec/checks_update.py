@@ -225,6 +225,30 @@ def check_optimizer(rule: MemoryRule) -> None:
         check_transform(rule, item, f"optimizer.transform[{index}]")
 
 
+def check_micro_steps(rule: MemoryRule) -> None:
+    """What leaves no one meaning for the steps that a token takes one after another."""
+    window, block, kind = rule.window, rule.block, rule.optimizer.kind
+    if rule.optimizer.micro_steps == 1:
+        return
+    for field, value, neutral, reason in (
+        ("window.length", window.length, 1, "does a window count tokens, or their steps"),
+        ("window.gate", window.gate.kind, "none", "is the weight a token's, or that of each of its steps"),
+        ("optimizer.kind", "momentum" if kind == "momentum" else "gd", "gd",
+         "does momentum decay once a token, or at each of its steps"),
+        ("block.write", block.write, "token", "a block that is written once takes one step"),
+        ("block.row_scale", block.row_scale, "none", "a row factor scales one sum, not the steps of a token"),
+    ):  # fmt: skip
+        if value != neutral:
+            refuse(
+                rule,
+                field,
+                value,
+                f"with optimizer.micro_steps = {rule.optimizer.micro_steps} it has no one meaning: {reason}",
+                allowed=[str(neutral)],
+                suggestion="Or remove optimizer.micro_steps",
+            )
+
+
 def check_transform(rule: MemoryRule, item: Transform, field: str) -> None:
     if item.kind == "newton_schulz" and len(item.coefficients) != item.steps:
         refuse(

@@ -178,7 +178,8 @@ class Clip:
 class Optimizer:
     """How gradients become updates. lr multiplies the whole windowed gradient G_t (the reader's row).
 
-    eps: the number of that name in `step`.
+    eps: the number of that name in `step`. micro_steps: the steps that a token takes one after another,
+    each with a key, a value and a step size of its own.
     """
 
     kind: Literal["gd", "momentum", "implicit", "least_squares"] = "gd"
@@ -383,6 +384,21 @@ class MemoryRule:
             used = dict(self.gates_of(weight)[name] for weight in self.memory.weight_names)
             found |= {argument: used[argument] for argument in sorted(used, key=lambda a: a != name)}
         return found | {"gamma": self.window.gate}
+
+    def by_step(self, name: str) -> bool:
+        """True where a token has a row of that argument for each of its micro-steps, [B, T, n, ...].
+
+        Those are keys, values, steps and what else the loss reads per token: a token decays and is read once.
+        """
+        if self.optimizer.micro_steps == 1:
+            return False
+        declared, gate = self.input_named(name), self.gates.get(name)
+        if declared is not None:
+            return declared.shape in ("token", "key", "value")
+        if gate is not None:
+            is_step = name == "lr" or name.startswith("lr_")
+            return is_step and gate.kind in ("token", "key", "value")
+        return name in ("k", "v")
 
     def input_named(self, name: str) -> Input | None:
         """The declared extra input of that name, or None."""

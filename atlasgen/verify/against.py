@@ -187,7 +187,7 @@ def _results(result: Any, q: Tensor, v: Tensor) -> Tensors:
         raise ArgumentError(
             "against", f"your function returned a {type(y).__name__}", allowed="y or (y, state)"
         )
-    shape = (*v.shape[:2], max(q.shape[2], v.shape[2]), v.shape[3])
+    shape = (*v.shape[:2], max(q.shape[2], v.shape[-2]), v.shape[-1])
     if tuple(y.shape) != shape:
         turned = y.ndim == 4 and tuple(y.transpose(1, 2).shape) == shape
         raise ArgumentError(

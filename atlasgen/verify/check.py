@@ -107,7 +107,8 @@ def compare(
             if name not in own:
                 results.append(_absent(name, bar))
                 continue
-            results.append(measure(name, own[name], tensor, bar, scale))
+            by_step = rule is not None and rule.by_step(name.removeprefix("d "))
+            results.append(measure(name, own[name], tensor, bar, scale, by_step))
             problem = _wrong_dtype(name, own[name].dtype, dtype)
             if problem and results[-1].problem is None:
                 last = results.pop()

@@ -14,6 +14,7 @@ from atlasgen.reference.features import apply_features
 from atlasgen.runtime.reference_backend import GATES, from_reference, to_reference
 from atlasgen.runtime.signature import Argument, resolve, signature_of
 from atlasgen.runtime.state import PARTS, OperatorState
+from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.spec.sizes import feature_size, weight_shapes
 from atlasgen.verify.cases import LONG_BLOCK, Case
@@ -147,7 +148,7 @@ class Drawing:
         return 1.0 if self.rule.memory.initial == "zero" else 0.1
 
     def values(self, *shape: int) -> Tensor:
-        """Targets [B, T, H, V]; for a memory with a start of its own around one that all tokens share.
+        """Targets [B, T, .., H, V]; for a memory with a start of its own around one that all tokens share.
 
         What single tokens ask for averages out, and a memory that stays beside its start shows nothing of its
         retention; maps of the update take it away from there by themselves.
@@ -157,11 +158,11 @@ class Drawing:
         return values + 3 * self.normal(*shape[2:]) if starts else values
 
     def keys(self, k: Tensor, heads: int) -> Tensor:
-        """Keys [B, T, heads, K] of a term of its own: as long as k [B, T, Hk, K], and near them.
+        """Keys [B, T, .., heads, K] of a term of its own: as long as k [B, T, .., Hk, K], and near them.
 
         A key that is written at while another predicts brings their error down only where the two meet.
         """
-        k = k.repeat_interleave(heads // k.shape[2], 2)
+        k = k.repeat_interleave(heads // k.shape[-2], -2)
         length = k.norm(dim=-1, keepdim=True)
         moved = k + length * self.normal(*k.shape) / k.shape[-1] ** 0.5
         return moved * length / moved.norm(dim=-1, keepdim=True).clamp(min=1e-6)
@@ -174,7 +175,7 @@ class Drawing:
         kind = self.rule.stands_for(name)
         if kind is None:
             return None
-        return self.keys(k, shape[2]) if kind == "key" else self.values(*shape)
+        return self.keys(k, shape[-2]) if kind == "key" else self.values(*shape)
 
     def weights(self, *rows: int, sizes: Mapping[str, int]) -> dict[str, Tensor]:
         """A memory by weight: matrices [*rows, in, out] of N(0, 1/in), biases a tenth of N(0, 1)."""
@@ -210,8 +211,9 @@ class _Maker(Drawing):
     def tensors(self) -> dict[str, Tensor]:
         rule, case = self.rule, self.case
         q = self.normal(case.batch, case.tokens, case.query_heads or case.heads, case.key)
-        k = self.normal(case.batch, case.tokens, case.key_heads or case.heads, case.key)
-        v = self.values(case.batch, case.tokens, case.heads, case.value)
+        steps = (rule.optimizer.micro_steps,) if rule.by_step("k") else ()
+        k = self.normal(case.batch, case.tokens, *steps, case.key_heads or case.heads, case.key)
+        v = self.values(case.batch, case.tokens, *steps, case.heads, case.value)
         if rule.layer.qk_norm != "none":  # as the rule's layer feeds it
             q, k = q / case.key**0.5, k / k.norm(dim=-1, keepdim=True)
         step = largest_step(rule, k, case.value)
@@ -263,11 +265,11 @@ def step_of_maps(rule: MemoryRule) -> float:
     A map makes the update as large as the weights themselves, whatever the gradient; larger steps take the
     memory where the next gradient is another, and lift rounding with it.
     """
-    return 0.2 / (rule.block.size if rule.block.write == "token" else 1)
+    return 0.2 / (of_rows(rule).block.size if rule.block.write == "token" else 1)
 
 
 def largest_step(rule: MemoryRule, k: Tensor, value_size: int) -> float:
-    """A learning rate below which no block of these keys [B, T, H, K] overshoots."""
+    """A learning rate below which no block of these keys [B, T, H, K], or [B, T, n, H, K], overshoots."""
     if has_transforms(rule):
         return step_of_maps(rule)
     if not rule.depends_on_memory:
@@ -276,7 +278,8 @@ def largest_step(rule: MemoryRule, k: Tensor, value_size: int) -> float:
     if features.kind == "exp":
         features = replace(features, kind="identity")
     features = replace(features, coefficients=first_coefficients(features))
-    rows = min(max(rule.block.size, 1), max(k.shape[1], 1))
+    k = k.flatten(1, -3)  # a row for each step
+    rows = min(of_rows(rule).block.size, max(k.shape[1], 1))
     x = apply_features(features, k[:, :rows], "k")
     # The largest eigenvalue of the keys' sum of outer products is that of their small Gram matrix.
     gram = torch.einsum("bthk,bshk->bhts", x, x)

@@ -76,8 +76,13 @@ def scale_of(references: Mapping[str, Tensor]) -> float:
     return max((rms(tensor) for tensor in references.values() if tensor.is_floating_point()), default=0.0)
 
 
-def measure(name: str, found: Tensor, reference: Tensor, bar: float, scale: float) -> TensorResult:
-    """`found` against `reference` (float64, same shape); `scale` is that of its neighbours."""
+def measure(
+    name: str, found: Tensor, reference: Tensor, bar: float, scale: float, by_step: bool = False
+) -> TensorResult:
+    """`found` against `reference` (float64, same shape); `scale` is that of its neighbours.
+
+    by_step: a token has a row for each of its micro-steps.
+    """
     if found.shape != reference.shape:
         problem = f"shape {list(found.shape)} instead of {list(reference.shape)}"
         return TensorResult(name, float("inf"), float("inf"), 0.0, "", bar, problem)
@@ -89,7 +94,7 @@ def measure(name: str, found: Tensor, reference: Tensor, bar: float, scale: floa
     difference = torch.where(same, 0.0, difference)
     bad = ~difference.isfinite()
     worst = int((bad.double() if bad.any() else difference).flatten().argmax())
-    place = index_words(name, worst, tuple(reference.shape))
+    place = index_words(name, worst, tuple(reference.shape), by_step)
     largest = float(reference[reference.isfinite()].abs().max()) if reference.isfinite().any() else 0.0
     if bad.any():
         value = float(found.flatten()[worst])
@@ -104,13 +109,14 @@ def measure(name: str, found: Tensor, reference: Tensor, bar: float, scale: floa
     return TensorResult(name, ratio, float(difference.max()), largest, place, bar)
 
 
-def index_words(name: str, flat: int, shape: tuple[int, ...]) -> str:
+def index_words(name: str, flat: int, shape: tuple[int, ...], by_step: bool = False) -> str:
     """A flat index in words: "batch 0, token 37, head 1, position 5"."""
     places = []
     for size in reversed(shape):
         flat, place = divmod(flat, size)
         places.append(place)
-    axes = axes_of(name, len(shape))
+    axes = axes_of(name, len(shape) - by_step)
+    axes = (*axes[:2], "step", *axes[2:]) if by_step else axes
     return ", ".join(f"{axis} {place}" for axis, place in zip(axes, reversed(places)))
 
 

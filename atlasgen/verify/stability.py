@@ -18,6 +18,7 @@ import torch
 from atlasgen.derive.loss import ErrorForm, error_form
 from atlasgen.ir.scalar import placeholder
 from atlasgen.reference.features import apply_features
+from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import Features, MemoryRule
 from atlasgen.spec.sizes import feature_size
 from atlasgen.verify.gain import memory_gain
@@ -64,10 +65,12 @@ def step_bound(rule: MemoryRule, key_size: int = 64) -> StepBound | None:
 
 
 def tokens_per_write(rule: MemoryRule) -> int:
-    """How often the key of every token of a block counts before gradients are taken anew."""
+    """How often the key of every token of a block, and of each of its steps, counts before gradients are
+    taken anew.
+    """
     assert isinstance(rule.window.length, int)
     window = 1 if rule.window.normalise == "mean" else rule.window.length
-    block = rule.block.size
+    block = of_rows(rule).block.size
     if rule.block.row_scale == "position":
         return window  # the factor of a full block, 1 / b as it starts, makes one token of all
     if rule.window.boundary == "truncate" and rule.window.normalise == "sum":

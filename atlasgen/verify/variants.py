@@ -170,6 +170,8 @@ def _decay_after(rule: MemoryRule) -> Iterator[Variant]:
     """M = alpha (M - lr G): the rule's own order with a step of alpha lr, token by token."""
     optimizer, alpha = rule.optimizer, rule.retention.alpha
     outside = optimizer.lr_at == "update" or (optimizer.kind == "gd" and not optimizer.transform)
+    if optimizer.micro_steps > 1:
+        return  # the later steps of a token see what the decay has left
     if not outside or optimizer.kind == "implicit" or alpha.kind not in ("head", "token"):
         return
     if optimizer.lr.kind not in ("none", "head", "token") and optimizer.lr.value is None:

@@ -62,7 +62,8 @@ def training(
     arguments = draw(rule, case, dtype)
     if positive:
         arguments.tensors |= {name: arguments.tensors[name].abs() for name in ("q", "k", "v")}
-    cotangent = torch.randn(arguments.tensors["v"].shape, generator=torch.Generator().manual_seed(5))
+    batch, tokens, *_, heads, size = arguments.tensors["v"].shape
+    cotangent = torch.randn(batch, tokens, heads, size, generator=torch.Generator().manual_seed(5))
     cotangent = cotangent.to(dtype)
     expected = _outcome_of_reference(rule, arguments, cotangent)
     leaves = {

@@ -26,6 +26,7 @@ RULES = (
 EXACT_RULES = (
     "deltanet",
     "gated_deltanet",
+    "deltaproduct",
     "gla",
     "kda",
     "rwkv7",

@@ -113,3 +113,13 @@ def test_terms_of_their_own() -> None:
     ]
     table = {"loss": [{"kind": "dot", "lr": "b"}], "inputs": {"b": "value"}, "window": {"gate": "token"}}
     assert "Gₜ = Σ γᵢ kᵢ (bᵢ ⊙ eᵢ)ᵀ" in formulas(rule_from_table(table))
+
+
+def test_micro_steps() -> None:
+    """The first step decays the memory; a line says what the others do, and what their errors see."""
+    lines = dict(update_equations(load_rule("deltaproduct")))
+    assert [*lines][-3:] == ["Mₜ = αₜ Mₜ₋₁ − ηₜ Gₜ", "Mₜ ← Mₜ − ηₜ Gₜ", "yₜ = Mₜᵀ qₜ"]
+    assert lines["Mₜ ← Mₜ − ηₜ Gₜ"].startswith("once more") and "M* = Mₜ" in lines["Mₜ ← Mₜ − ηₜ Gₜ"]
+    table = {"block": 4, "optimizer": {"lr": "token", "micro_steps": 4}}
+    remark = dict(update_equations(rule_from_table(table)))["Mₜ ← Mₜ − ηₜ Gₜ"]
+    assert remark.startswith("3 times more") and "M*" not in remark

@@ -17,6 +17,7 @@ from atlasgen.runtime.carries import carry_name
 from atlasgen.runtime.torch_backend import make_executable
 from atlasgen.spec import load_rule, rule_from_table, shipped_specs
 from atlasgen.spec.expression import sigmoid
+from atlasgen.spec.micro_steps import of_rows
 from tests.ir.evaluate import BATCH, EXTENT, STEP, compiled, full, token
 from tests.rules.compare import Numbers, Shape, make_case
 from tests.rules.strategies import drawn_calls, table_of
@@ -174,7 +175,8 @@ def _check_rule(rule, shape: Shape, seed: int, start: str) -> None:
 @pytest.mark.parametrize("name", sorted(shipped_specs()))
 @pytest.mark.parametrize("start", ["fresh", "state"])
 def test_shipped_rules(name, start):
-    _check_rule(load_rule(name), Shape(B=2, T=70, H=2, K=4, V=3), 3, start)
+    """Programs are those of rules of rows, where tokens take several micro-steps."""
+    _check_rule(of_rows(load_rule(name)), Shape(B=2, T=70, H=2, K=4, V=3), 3, start)
 
 
 @pytest.mark.parametrize("chunk", range(2))

@@ -33,6 +33,7 @@ SHIPPED = (
     "logcosh_omega",
     "gated_deltanet",
     "comba",
+    "deltaproduct",
 )
 # Rules without [layer.gates], so that the layer's own defaults are used; every kind of gate.
 OWN = {

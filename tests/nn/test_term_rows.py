@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from atlasgen.nn import MemoryLayer
-from atlasgen.spec import rule_from_table
+from atlasgen.spec import load_rule, rule_from_table
 from atlasgen.spec.rule import MemoryRule
 from tests.rules.compare import error
 
@@ -24,6 +24,10 @@ TABLES = {
     "in_blocks": {
         "loss": {"kind": "l2", "key": "p", "target": "w"}, "block": 4, "window": {"length": 3},
         "optimizer": {"lr": "token"}, "inputs": {"p": "key", "w": "value"},
+    },
+    "several_steps": {
+        "loss": {"kind": "l2", "key": "p", "target": "w", "write": "k"},
+        "optimizer": {"lr": "token", "micro_steps": 3}, "inputs": {"p": "key", "w": "value"},
     },
 }  # fmt: skip
 RULES = {name: rule_from_table({"rule": name, **table}) for name, table in TABLES.items()}
@@ -75,22 +79,38 @@ def _seen(layer: MemoryLayer, monkeypatch: pytest.MonkeyPatch) -> dict[str, torc
 
     def recorded(q, k, v, **arguments):
         seen.update(q=q, k=k, v=v, **arguments)
-        return torch.zeros(v.shape), None
+        return torch.zeros(*v.shape[:2], *v.shape[-2:]), None
 
     monkeypatch.setattr(layer, "operator", recorded)
     layer(torch.randn(2, 7, 24))
     return seen
 
 
-def test_a_gate_of_the_layer_scales_k_or_v(monkeypatch):
+@pytest.mark.parametrize("heads", [1, 3])
+def test_a_layer_makes_a_row_of_each_micro_step(heads, monkeypatch):
+    """Keys of length 1, values and steps from weights of their own; a gate's start is that of all steps."""
+    layer = MemoryLayer(load_rule("deltaproduct"), 24, 3, num_key_heads=heads, key_size=6, value_size=5)
+    torch.nn.init.zeros_(layer.gates["lr"].up)
+    seen = _seen(layer, monkeypatch)
+    assert seen["q"].shape == (2, 7, heads, 6) and seen["log_alpha"].shape == (2, 7, 3)
+    assert seen["k"].shape == (2, 7, 2, heads, 6) and seen["v"].shape == (2, 7, 2, 3, 5)
+    assert torch.allclose(seen["lr"], torch.ones(2, 7, 2, 3))
+    lengths = seen["k"].norm(dim=-1)
+    assert torch.allclose(lengths, torch.ones_like(lengths), rtol=1e-3)
+    assert not torch.allclose(seen["k"][:, :, 0], seen["k"][:, :, 1])
+    assert not torch.allclose(seen["v"][:, :, 0], seen["v"][:, :, 1])
+
+
+@pytest.mark.parametrize("steps", [1, 2])
+def test_a_gate_of_the_layer_scales_k_or_v(steps, monkeypatch):
     """Comba's p = b k, Gated DeltaNet-2's b * k and w * v: the spec names the gate. Key heads are shared."""
     gates = {"p": {"activation": "sigmoid", "init": 0.75}, "w": {"activation": "softplus", "init": 2.0}}
-    table = TABLES["in_blocks"] | {"layer": {"gates": gates}}
+    table = TABLES["in_blocks" if steps == 1 else "several_steps"] | {"layer": {"gates": gates}}
     layer = _layer(rule_from_table({"rule": "some", **table}), num_key_heads=1)
     torch.nn.init.zeros_(layer.gates["p"].up)
     torch.nn.init.zeros_(layer.gates["w"].up)
     seen = _seen(layer, monkeypatch)
-    assert torch.allclose(seen["p"], 0.75 * seen["k"].expand(2, 7, 2, 6))
+    assert torch.allclose(seen["p"], 0.75 * seen["k"].expand(seen["p"].shape))
     assert torch.allclose(seen["w"], 2.0 * seen["v"])
 
 

@@ -69,7 +69,7 @@ def test_a_probe_recalls_a_token_after_256_others() -> None:
     assert recalled(forgetful()) < 0.75
 
 
-@pytest.mark.parametrize("name", ["omeganet_linear", "titans_linear", "every_gate"])
+@pytest.mark.parametrize("name", ["omeganet_linear", "titans_linear", "deltaproduct", "every_gate"])
 @pytest.mark.parametrize("rate", [3e-4, 3e-3])
 def test_200_steps_stay_finite(name: str, rate: float) -> None:
     block = MemoryBlock(layer_of(name))

@@ -49,18 +49,21 @@ def make_arguments(
         "position": (heads, window),
     }
 
-    def gate(kind: Gate) -> Tensor:
-        return unit(*shapes[kind.axis if kind.kind == "channel" else kind.kind])
+    def by_step(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+        return (*shape[:2], rule.optimizer.micro_steps, *shape[2:]) if rule.by_step(name) else shape
+
+    def gate(name: str, kind: Gate) -> Tensor:
+        return unit(*by_step(name, shapes[kind.axis if kind.kind == "channel" else kind.kind]))
 
     arguments: dict[str, Any] = {
         "q": normal(rows, length, query_heads or heads, key_size),
-        "k": normal(rows, length, key_heads or heads, key_size) / key_size**0.5,
-        "v": normal(*per_token, value_size),
+        "k": normal(*by_step("k", (rows, length, key_heads or heads, key_size))) / key_size**0.5,
+        "v": normal(*by_step("v", (*per_token, value_size))),
     }
     for name, kind in rule.gates.items():
         if kind.is_argument:
             low, high = next(span for start, span in _RANGES.items() if name.startswith(start))
-            arguments[name] = low + (high - low) * gate(kind)
+            arguments[name] = low + (high - low) * gate(name, kind)
     if rule.block.row_scale != "none":
         shape = per_token if rule.block.row_scale == "token" else (heads, rule.block.size)
         arguments["row_scale"] = 0.2 + unit(*shape)
@@ -71,7 +74,8 @@ def make_arguments(
     if rule.features.coefficients == "learned":
         arguments["coefficients"] = 0.3 + unit(heads, rule.features.degree + 1)
     if rule.inputs:
-        arguments["inputs"] = {entry.name: 0.3 + unit(*shapes[entry.shape]) for entry in rule.inputs}
+        own = {entry.name: by_step(entry.name, shapes[entry.shape]) for entry in rule.inputs}
+        arguments["inputs"] = {name: 0.3 + unit(*shape) for name, shape in own.items()}
     return arguments
 
 

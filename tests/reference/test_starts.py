@@ -32,7 +32,8 @@ def gates(rule, length, largest):
         declared = rule.input_named(name)
         kind = rule.gates[name].kind if name in rule.gates else declared.shape if declared else "token"
         own = (SIZE,) if kind in ("channel", "key", "value") and not rule.stands_for(name) else ()
-        found[name] = torch.full((1, length, 1, *age, *own), value, dtype=torch.float64)
+        steps = (rule.optimizer.micro_steps,) if rule.by_step(name) else ()
+        found[name] = torch.full((1, length, *steps, 1, *age, *own), value, dtype=torch.float64)
     if rule.features.coefficients == "learned":
         taylor = [1 / math.factorial(degree) for degree in range(rule.features.degree + 1)]
         found["coefficients"] = torch.tensor([taylor], dtype=torch.float64)
@@ -40,17 +41,19 @@ def gates(rule, length, largest):
 
 
 def reads(rule, keys, values, largest):
-    """y [T, V] of the tokens keys, values [T, .], read at the keys."""
+    """y [T, V] of the tokens keys, values [T, .], read at the keys; all micro-steps have the same pair."""
     start = None if rule.memory.initial == "zero" else initial_memory(rule, 1, SIZE, SIZE)
     q, v = keys[None, :, None], values[None, :, None]
+    steps = rule.optimizer.micro_steps
+    k, v = (x if steps == 1 else torch.stack([x] * steps, 2) for x in (q, v))
     found = gates(rule, len(keys), largest)
     # The layer's gate times k or v, where an input stands for these.
-    rows = {"key": q, "value": v}
+    rows = {"key": k, "value": v}
     kinds = {entry.name: rule.stands_for(entry.name) for entry in rule.inputs}
     inputs = {name: rows[kind] for name, kind in kinds.items() if kind}
     for name in kinds.keys() & found.keys():
         inputs[name] = found.pop(name)[..., None] * inputs[name] if kinds[name] else found.pop(name)
-    y, _ = reference.run(rule, q, q, v, **found, inputs=inputs, initial_memory=start)
+    y, _ = reference.run(rule, q, k, v, **found, inputs=inputs, initial_memory=start)
     return y[0, :, 0]
 
 
@@ -73,7 +76,9 @@ def test_a_repeated_token_does_not_diverge_at_the_largest_gates(name):
     # An exact step may meet its target at once: its error before the first write counts.
     first = value.norm() if rule.block.size == 1 else errors[0]
     assert errors.max() < 1.2 * first
-    assert errors[-1] < first
+    # Two reflections at one key undo each other: the memory keeps what it had.
+    undone = rule.optimizer.micro_steps == 2 and errors[-1] == pytest.approx(first)
+    assert errors[-1] < first or undone
 
 
 @pytest.mark.parametrize("name", shipped_specs())

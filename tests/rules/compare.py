@@ -24,6 +24,7 @@ from atlasgen.runtime.operator import MemoryOperator
 from atlasgen.runtime.reference_backend import from_reference, to_reference
 from atlasgen.runtime.signature import resolve, signature_of, state_shapes
 from atlasgen.runtime.state import OperatorState
+from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import Features, MemoryRule
 from atlasgen.spec.sizes import feature_size
 from atlasgen.verify.cases import LONG_BLOCK
@@ -132,7 +133,7 @@ def step_budget(rule: MemoryRule, shape: Shape | None = None) -> float:
     momentum = 4.0 if rule.optimizer.kind == "momentum" else 1.0
     window = 1 if rule.window.normalise == "mean" else int(rule.window.length)
     # The factor of a full block, about 1 / b, makes one token of all.
-    block = 1 if rule.block.row_scale == "position" else rule.block.size
+    block = 1 if rule.block.row_scale == "position" else of_rows(rule).block.size
     budget = 0.5 / (window * block * momentum)
     if rule.memory.is_linear and rule.features.kind != "poly":
         return budget
@@ -174,15 +175,15 @@ def make_case(
 
 def _arguments(rule: MemoryRule, shape: Shape, numbers: Numbers) -> dict[str, Tensor]:
     """q, k, v and every gate, input and learned constant."""
-    symbols = shape.symbols(rule.features)
+    symbols, signature = shape.symbols(rule.features), signature_of(rule)
     # A normalised read divides by a sum of features: the sum of positive ones is far from zero.
     positive = rule.read.normaliser == "sum" and rule.features.kind not in ("elu1", "softmax")
 
-    def projection(heads: str) -> Tensor:
-        x = numbers.normal(shape.B, shape.T, symbols[heads], shape.K)
+    def projection(name: str) -> Tensor:
+        x = numbers.normal(*resolve(signature.shape_of(name), symbols))
         return x.abs() + 0.1 if positive else x
 
-    q, k = projection("Hq"), projection("Hk")
+    q, k = projection("q"), projection("k")
     if rule.features.kind != "elu1" or rule.depends_on_memory:
         q, k = q / math.sqrt(shape.K), k / k.norm(dim=-1, keepdim=True)
     budget = step_budget(rule, shape) / (shape.K if rule.features.kind == "elu1" else 1)
@@ -193,8 +194,9 @@ def _arguments(rule: MemoryRule, shape: Shape, numbers: Numbers) -> dict[str, Te
     gamma_given = rule.window.gate.is_argument and rule.window.normalise == "sum"
     if rule.depends_on_memory and not step_given and not gamma_given and not has_transforms(rule):
         k = k * math.sqrt(min(budget, 1.0))
-    arguments = {"q": q, "k": k, "v": numbers.values(shape.B, shape.T, shape.H, shape.V)}
-    for entry in signature_of(rule).tensors:
+    values = numbers.values(*resolve(signature.shape_of("v"), symbols))
+    arguments = {"q": q, "k": k, "v": values}
+    for entry in signature.tensors:
         size = resolve(entry.shape, symbols)
         rows = numbers.rows(entry.name, k, *size)
         if rows is not None or entry.role == "constant":

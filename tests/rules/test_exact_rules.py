@@ -44,7 +44,6 @@ RULES: dict[str, dict[str, Any]] = {
     "residual": {"memory": {"kind": "matrix", "residual": "x"}},
     "target without key": {"loss": {"kind": "l2", "target": "v - k"}},
     "read before": {"read": {"at": "pre"}, "retention": "token"},
-    "read of the border": {"read": {"at": "block"}, "retention": "token"},
     "scaled read": {"read": {"scale": "K**-0.5"}},
     "gate of the token": {"window": {"length": 1, "gate": "token"}},
     "elementwise features": {"features": "elu1"},
@@ -225,14 +224,6 @@ def test_one_decay_of_all_channels(backend, loss, value):
 
 
 @each_backend
-def test_a_border_before_every_token_is_read_before_the_write(backend):
-    """Blocks of rows are no blocks of the rule: it is not the memory of their start that is read."""
-    rule = exact("read of the border", loss="dot")
-    assert schedule(rule).schedule == "dual"
-    check(make_case(rule, sizes_of(rule, 70), seed=13, start="state"), backend, [(), (5,)])
-
-
-@each_backend
 @pytest.mark.parametrize("value", [-50.0, -1e4, -3.4e37, -math.inf])
 def test_some_channels_forget_in_the_middle(backend, value):
     """Channels are reset one by one; the others, and later decays, keep their digits."""
@@ -341,3 +332,19 @@ def inverse_kernel(system, found, rows: tl.constexpr):
     row = tl.arange(0, rows)
     place = row[:, None] * rows + row[None, :]
     tl.store(found + place, unit_inverse(tl.load(system + place)))
+
+
+@pytest.mark.parametrize("order", ["error_first", "decay_first"])
+@pytest.mark.parametrize("loss", ["l2", "dot"])
+def test_the_border_of_blocks_of_one_token_is_the_token_before(loss, order):
+    """Reads at the border are those before the write, under every schedule."""
+    table = {"loss": loss, "optimizer": {"lr": "token"}, "retention": {"kind": "token", "order": order}}
+    rule = rule_from_table({"rule": "at_border", "read": "block", **table})
+    case = make_case(rule, Shape(B=1, T=5, H=2, K=4, V=3), seed=1, start="fresh")
+    arguments = {name: value.float() for name, value in case.arguments.items()}
+    expected, _ = atlasgen.compile(rule, "reference")(**arguments)
+    served = [name for name, refusals in admitted(rule).items() if not refusals]
+    assert "recurrent" in served
+    for name in served:
+        y, _ = atlasgen.compile(rule, "torch", schedule=name)(**arguments)
+        assert error(y, expected)[0] <= 1e-5, name

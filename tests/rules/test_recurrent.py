@@ -206,7 +206,6 @@ def test_window_gradients_over_many_borders(backend):
         ({"window": {"length": 3, "boundary": "carry"}}, "window.boundary"),
         ({"window": "all"}, "window.length"),
         ({"optimizer": {**STEP, "clip": {"norm": 1.0, "of": "block"}}}, "optimizer.clip.of"),
-        ({"optimizer": {**STEP, "micro_steps": 2}}, "optimizer.micro_steps"),
         (
             {**linked(kind="softmax"), "optimizer": {**STEP, "clip": {"norm": 1.0, "of": "token"}}},
             "optimizer.clip.of",

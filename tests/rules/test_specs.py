@@ -26,6 +26,7 @@ from tests.rules.compare import Case, Shape, check, check_random, make_case, run
 SPECS = (
     "comba",
     "deltanet",
+    "deltaproduct",
     "gated_deltanet",
     "gated_deltanet_2",
     "gla",

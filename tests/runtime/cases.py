@@ -56,6 +56,14 @@ RULES = {
         optimizer=Optimizer(lr=Gate("head"), lr_at="gradient"),
         retention=Retention(TOKEN, toward="initial"),
     ),
+    "stepped": MemoryRule(
+        "stepped",
+        loss=(LossTerm("huber", per="row", delta="delta"),),
+        inputs=(Input("delta", "token", "positive"),),
+        block=Block(3),
+        optimizer=Optimizer(lr=TOKEN, micro_steps=2),
+        retention=Retention(Gate("head"), toward="initial"),
+    ),
 }
 
 BACKENDS = ("naive", "torch", "triton")
@@ -108,9 +116,11 @@ def call_of(
 ) -> Call:
     """A random call, gates in stable ranges; q and k positive, so that sums of them are not 0."""
     symbols = {"B": batch, "T": tokens, "H": heads, "K": key, "V": value, "F": key}
-    q = torch.rand(batch, tokens, query_heads or heads, key) + 0.1
-    k = torch.rand(batch, tokens, key_heads or heads, key) * 0.5 + 0.1
-    v = torch.randn(batch, tokens, heads, value)
+    symbols |= {"Hq": query_heads or heads, "Hk": key_heads or heads}
+    shapes = {name: resolve(signature_of(rule).shape_of(name), symbols) for name in "qkv"}
+    q = torch.rand(shapes["q"]) + 0.1
+    k = torch.rand(shapes["k"]) * 0.5 + 0.1
+    v = torch.randn(shapes["v"])
     arguments = {"q": q.to(dtype), "k": k.to(dtype), "v": v.to(dtype)}
     for entry in signature_of(rule).tensors:
         values = torch.rand(resolve(entry.shape, symbols))

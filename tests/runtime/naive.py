@@ -17,6 +17,7 @@ from torch import Tensor
 from atlasgen.runtime.executable import SavedShapes, Tensors
 from atlasgen.runtime.signature import window_gates, window_rows
 from atlasgen.spec.expression import evaluate_number
+from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import Gate, MemoryRule
 
 
@@ -24,7 +25,7 @@ class NaiveExecutable:
     """Executable of one rule; see the module."""
 
     def __init__(self, rule: MemoryRule) -> None:
-        self.rule = rule
+        self.rule = rule = of_rows(rule)
         momentum = rule.optimizer.kind == "momentum"
         blocks = rule.block.size > 1 and rule.depends_on_memory
         carry = blocks and rule.window.boundary == "carry" and window_rows(rule) > 0

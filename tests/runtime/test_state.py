@@ -7,6 +7,7 @@ import torch
 from torch.utils import _pytree
 
 from atlasgen import OperatorState
+from atlasgen.errors import ArgumentError
 from tests.runtime.cases import BACKENDS, RULES, call_of, close, flat, loss_of, operator
 
 each_rule = pytest.mark.parametrize("name", RULES)
@@ -151,3 +152,31 @@ def test_training_over_a_carried_state_needs_detach():
     y, _ = again(op, initial_state=state)
     y.sum().backward()
     assert again.arguments["q"].grad.abs().sum() > 0
+
+
+@each_backend
+@each_rule
+def test_a_state_is_updated_in_its_place(name, backend):
+    """As the final state of the same call, in the tensors of the state that was given."""
+    op = operator(RULES[name], backend)
+    _, start = call_of(RULES[name], tokens=5)(op, output_final_state=True)
+    step = call_of(RULES[name], tokens=2)
+    y, expected = step(op, initial_state=start.clone(), output_final_state=True)
+    places = {part: tensor.data_ptr() for part, tensor in start.tensors().items()}
+    again, final = step(op, initial_state=start, update_state=True)
+    assert final is start and torch.equal(again, y)
+    for part, tensor in start.tensors().items():
+        assert tensor.data_ptr() == places[part] and torch.equal(tensor, expected.tensors()[part]), part
+
+
+def test_what_a_state_cannot_be_updated_with():
+    op, call = operator(RULES["gated"], "torch"), call_of(RULES["gated"], tokens=2)
+    with pytest.raises(ArgumentError, match="without an initial_state"):
+        call(op, update_state=True)
+    _, start = call(op, output_final_state=True)
+    with pytest.raises(ArgumentError, match="autograd records q"):
+        call.leaves()(op, initial_state=start, update_state=True)
+    with torch.no_grad():
+        assert call.leaves()(op, initial_state=start, update_state=True)[1] is start
+    with pytest.raises(ArgumentError, match="other tensors"):
+        start.copy_(state_of("carried"))

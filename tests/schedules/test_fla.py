@@ -1,6 +1,6 @@
 """Exact rules agree with the naive references of flash-linear-attention: reads, memory and gradients.
 
-The package is optional (the extra `fla`): its references are plain torch. Those compute in float32, so the
+The package (fla-core) is optional: its references are plain torch. Those compute in float32, so the
 bar of float32 holds for the difference of the two. RWKV-7 is compared with DPLR, of which it is a case.
 """
 
@@ -22,9 +22,10 @@ from tests.rules.compare import error
 
 pytestmark = pytest.mark.skipif(
     importlib.util.find_spec("fla") is None,
-    reason="flash-linear-attention is not installed: pip install flash-linear-attention (extra `fla`)",
+    reason="flash-linear-attention's references are not installed: pip install fla-core",
 )
 B, T, H, K, V = 2, 70, 2, 16, 12  # two blocks of rows
+STEPS = 3  # micro-steps of a token, where it takes several
 FIRST = {"kind": "token", "order": "decay_first"}
 CHANNEL = {"kind": "channel", "axis": "key"}
 Tensors = dict[str, Tensor]
@@ -71,6 +72,13 @@ def gated_deltanet_2(x: Tensors) -> Result:
     return call(x["q"], x["k"], target, x["log_alpha"], gate, ones, output_final_state=True)
 
 
+def gated_delta_product(x: Tensors) -> Result:
+    """Its keys, values and steps are rows of n T tokens."""
+    call = naive("gated_delta_product", "naive_recurrent_gated_delta_product")
+    k, v, lr = (x[name].flatten(1, 2) for name in ("k", "v", "lr"))
+    return call(x["q"], k, v, x["log_alpha"], lr, K**-0.5, output_final_state=True, num_householder=STEPS)
+
+
 RULES: dict[str, tuple[dict[str, Any], Callable[[Tensors], Result]]] = {
     "deltanet": ({"loss": "l2", "optimizer": {"lr": "token"}}, delta_rule),
     "gated_deltanet": (
@@ -97,6 +105,10 @@ RULES: dict[str, tuple[dict[str, Any], Callable[[Tensors], Result]]] = {
         },
         gated_deltanet_2,
     ),
+    "deltaproduct": (
+        {"loss": "l2", "optimizer": {"lr": "token", "micro_steps": STEPS}, "retention": FIRST},
+        gated_delta_product,
+    ),
 }  # fmt: skip
 
 
@@ -119,6 +131,18 @@ def _arguments(by_channel: bool) -> Tensors:
     }  # fmt: skip
 
 
+def _several_steps() -> Tensors:
+    """Keys, values and steps of a token's micro-steps; the steps in (0, 2)."""
+    generator = torch.Generator().manual_seed(2)
+    shape = (B, T, STEPS, H)
+    k = torch.randn(*shape, K, generator=generator)
+    return {
+        "k": torch.nn.functional.normalize(k, dim=-1),
+        "v": torch.randn(*shape, V, generator=generator),
+        "lr": 2 * torch.rand(shape, generator=generator),
+    }
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_agrees(name):
     table, reference = RULES[name]
@@ -127,6 +151,8 @@ def test_agrees(name):
     )
     read = {"q", "k", "v", *(entry.name for entry in operator.signature.tensors)}
     arguments = _arguments(operator.rule.retention.alpha.kind == "channel")
+    if operator.rule.optimizer.micro_steps > 1:
+        arguments |= _several_steps()
     found, expected = ({key: x.clone().requires_grad_() for key, x in arguments.items()} for _ in range(2))
     y, state = operator(**{key: found[key] for key in read}, output_final_state=True)
     assert state is not None

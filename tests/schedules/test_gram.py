@@ -74,6 +74,7 @@ RULES: dict[str, dict[str, Any]] = {
         "window": {"length": 3, "gate": "token"},
     },
     "read before": {"read": {"at": "pre", "scale": "K**-0.5"}, "retention": "token"},
+    "micro-steps": {"optimizer": {"lr": "token", "micro_steps": 2}, "window": 1, "loss": "huber"},
     "read of the border": {"read": {"at": "block"}, "retention": FIRST},
 }  # fmt: skip
 SHORT = (0, 1, 3, 19)

@@ -9,6 +9,9 @@ import torch
 
 import atlasgen
 from atlasgen.derive.memory import Weight
+from atlasgen.emit.axes import walkable_axes
+from atlasgen.emit.plan import Structure
+from atlasgen.emit.planner import make_plan
 from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.errors import CompileError
 from atlasgen.reference.memories import apply_link
@@ -146,3 +149,16 @@ def test_kernels_refuse_a_mapped_update_beside_a_link():
 )
 def test_refusals(table, field):
     assert field in {entry.field for entry in refused(rule_of(table))}
+
+
+def test_no_kernel_has_tiles_of_an_axis_that_a_softmax_takes_whole():
+    rows = rule_of(
+        {"memory": memory(ROW), "features": {"kind": "poly"}, "block": {"size": 8, "write": "block"}}
+    )
+    plain = rule_of({"features": {"kind": "poly"}, "block": {"size": 8, "write": "block"}})
+    assert "F" in walkable_axes(schedule(plain).forward)
+    assert "F" not in walkable_axes(schedule(rows).forward)
+    for link, tiled in ((COLUMN, False), (TANH, True)):
+        found = schedule(rule_of({"memory": memory(link), "block": 1}))
+        plan = make_plan(found.forward, found.backward, Structure("split", "all", True, 4))
+        assert any(kernel.values == "parallel" for kernel in plan.kernels) is tiled

@@ -24,6 +24,7 @@ from atlasgen.spec.rule import Gate
 LINEAR = {
     "comba",
     "deltanet",
+    "deltaproduct",
     "gated_deltanet",
     "gated_deltanet_2",
     "gla",
@@ -42,6 +43,7 @@ LINEAR = {
 }
 
 
+REFLECTING = {"deltaproduct"}
 WIDE = {
     "omeganet_linear_poly2",
     "omeganet",
@@ -106,7 +108,8 @@ def test_the_largest_step_of_a_layer_is_stable(name: str) -> None:
     gain = _largest(name, "lr") * tokens * rule.block.size
     if rule.optimizer.theta.is_argument:
         gain /= 1 - _largest(name, "theta")
-    assert gain <= 1  # a sigmoid stays below its maximum
+    # A sigmoid stays below its maximum; where a step may reflect, its factor 1 - lr lies in (-1, 1).
+    assert gain <= (2 if name in REFLECTING else 1)
 
 
 @pytest.mark.parametrize("name", sorted(LINEAR))

@@ -64,6 +64,13 @@ def test_the_last_index_in_words(name: str, shape: tuple[int, ...], words: str) 
     assert index_words(name, torch.Size(shape).numel() - 1, shape) == words
 
 
+def test_micro_steps_have_an_axis() -> None:
+    shape = (2, 7, 2, 3, 4)
+    words = "batch 1, token 6, step 1, head 2, position 3"
+    assert index_words("d k", torch.Size(shape).numel() - 1, shape, by_step=True) == words
+    assert index_words("d lr", 83, (2, 7, 2, 3), by_step=True) == "batch 1, token 6, step 1, head 2"
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_what_is_not_finite_fails_and_is_found(value: float) -> None:
     reference = torch.ones(1, 3, 1, 2, dtype=torch.float64)
