@@ -6,6 +6,8 @@ what a token costs.
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +24,9 @@ from atlasgen.schedules.serve import admitted, schedule
 from atlasgen.spec import load_rule, rule_from_table
 from atlasgen.spec.rule import MemoryRule
 from tests.rules.compare import Shape, check, error, make_case, run_case
+from tests.rules.exact_strategies import drawn_exact_calls, exact_table, mended_exact
+from tests.rules.strategies import Choice
+from tests.rules.test_random_rules import outcome
 
 FIRST = {"kind": "token", "order": "decay_first"}
 MOMENTUM = {"kind": "momentum", "lr": "token", "theta": "token"}
@@ -76,6 +81,10 @@ RULES: dict[str, dict[str, Any]] = {
     "read before": {"read": {"at": "pre", "scale": "K**-0.5"}, "retention": "token"},
     "micro-steps": {"optimizer": {"lr": "token", "micro_steps": 2}, "window": 1, "loss": "huber"},
     "read of the border": {"read": {"at": "block"}, "retention": FIRST},
+}  # fmt: skip
+PLAIN = {
+    "memory": "matrix", "bias": "no", "norm": "none", "transform": "none", "clip": "none", "project": "none",
+    "link": "none", "nesterov": "no", "boundary": "halo",
 }  # fmt: skip
 SHORT = (0, 1, 3, 19)
 _FORCED: dict[str, Factory] = {}
@@ -204,6 +213,21 @@ def test_errors_are_those_of_the_recursion(window):
                 pred = pred - links[row, earlier] * (scores[source] @ written)
             expected[row, source] = torch.tanh(pred - target[source])
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def alone(choice: Choice) -> dict[str, Any]:
+    """The table of a random exact rule with one plain matrix and no map, norm or limit of its update."""
+    found = mended_exact({**choice, **PLAIN})
+    by_channel = {name: "token" for name in ("lr", "retention") if found[name] in ("key", "value")}
+    return exact_table({**found, **by_channel})
+
+
+def test_random_rules():
+    drawn = [replace(member, T=3 * member.T) for member in drawn_exact_calls(120, 23)]
+    counts = Counter(outcome(member, forced("gram"), alone) for member in drawn)
+    print(dict(counts))
+    served = len(drawn) - counts["refused"]  # a dot loss sees no memory
+    assert served >= 0.7 * len(drawn) and counts["agrees"] >= 0.9 * served, counts
 
 
 def flops(rule: MemoryRule, name: str, key: int = 16) -> float:
