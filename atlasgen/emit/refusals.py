@@ -65,10 +65,11 @@ def _readers(program: BlockProgram) -> Iterator[Refusal]:
 
 def _operators(program: BlockProgram) -> Iterator[Refusal]:
     """Operators without a Triton text: those that walk the rows of a block."""
-    missing = {node.op for node in program.nodes() if not OPERATORS[node.op].has_kernels}
-    if missing:
+    operators = dict.fromkeys(node.op for node in program.nodes())
+    for name in dict.fromkeys(OPERATORS[op].only_torch for op in operators):
         reason = "no kernel walks the rows of a block and predicts their windows again"
-        yield Refusal("schedule", ", ".join(sorted(missing)), reason, 'schedule = "recurrent"')
+        if name:
+            yield Refusal("schedule", name, reason, 'schedule = "recurrent"')
 
 
 def _is_linear(node: Node) -> bool:

@@ -143,6 +143,13 @@ def test_every_schedule_that_serves_a_rule_agrees(name):
         check(case, forced(own), [(7,)])
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize(("query_heads", "key_heads"), [(2, 1), (4, 2), (1, 1)])
+def test_heads_and_dtypes(query_heads, key_heads, dtype):
+    shape = Shape(B=2, T=37, H=2, K=5, V=3, query_heads=query_heads, key_heads=key_heads)
+    check(make_case(gram("momentum"), shape, seed=9, dtype=dtype, start="state"), forced("gram"), [(), (11,)])
+
+
 @pytest.mark.parametrize("equal", [True, False])
 def test_repeated_keys(equal):
     """Every key of a block the same, or nearly: predictions of a window are then of one direction."""
@@ -281,7 +288,7 @@ def test_what_has_no_products_of_keys_is_refused_by_field(more, field):
 
 def test_kernels_refuse_the_walk_by_name():
     (found,) = kernel_refusals(schedule(gram("no decay"), "gram").forward)
-    assert found.field == "schedule" and "recurrent" in found.nearest
+    assert (found.field, found.value) == ("schedule", "gram") and "recurrent" in found.nearest
     with pytest.raises(CompileError, match="schedule"):
         atlasgen.compile(gram("no decay"), "triton", schedule="gram")
 

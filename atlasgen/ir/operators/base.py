@@ -44,7 +44,7 @@ class Operator:
     """Base of all operators; `name` is the node's `op`."""
 
     name: str = ""
-    has_kernels: bool = True  # False: `triton` is not there, and kernels refuse a program that has it
+    only_torch: str = ""  # the schedule that makes it, where it has no `triton`: kernels refuse that by name
 
     def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
         """The gradient of argument `index`, before summing over axes it does not have."""

@@ -67,7 +67,7 @@ class ExactErrors(Operator):
     and x_m [p, V], then e's other arguments, by p or by head."""
 
     name = "exact_errors"
-    has_kernels = False
+    only_torch = "gram"
 
     def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
         argument = node.args[index]
@@ -103,7 +103,7 @@ class ExactErrorsGradient(Operator):
     """D [i, p, V] from the predictions [r, p, V], the gradients dE [i, p, V], G, L, Gamma and e's others."""
 
     name = "exact_errors_gradient"
-    has_kernels = False
+    only_torch = "gram"
 
     def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
         raise NotImplementedError("a block program is differentiated once")
