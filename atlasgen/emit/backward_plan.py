@@ -64,9 +64,9 @@ class BackwardPlanner:
         """The kernels of the split form, without the prologue."""
         cuts = self.cuts
         loaded = {**cuts.buffers, **cuts.carry_blocks()}
-        maps = self._maps(loaded)
+        again = (*self._maps(loaded), *self._solutions(loaded))
         early = [cuts.row_kernels(kind, loaded) for kind in EARLY]
-        sequential = (*maps, *early[0], *early[1], *early[2], *self._sums(), self._state_gradient(loaded))
+        sequential = (*again, *early[0], *early[1], *early[2], *self._sums(), self._state_gradient(loaded))
         return (*sequential, *self._output_gradients(), *self.gate_gradients())
 
     def _maps(self, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
@@ -78,6 +78,16 @@ class BackwardPlanner:
             "updates", "The maps of one block, again.", "grid", "whole", block_stores(maps), dict(loaded)
         )
         loaded |= maps
+        return (kernel,)
+
+    def _solutions(self, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
+        """The kernel that makes the errors of a block's rows again; adds them to `loaded`."""
+        cuts, doc = self.cuts, "The errors of one block's rows, again."
+        if not cuts.solved:
+            return ()
+        values = cuts.parallel_or(list(cuts.solved), set(loaded), "whole")
+        kernel = Kernel("errors", doc, "grid", values, block_stores(cuts.solved), dict(loaded))
+        loaded |= cuts.solved
         return (kernel,)
 
     def _sums(self) -> tuple[Kernel, ...]:
@@ -100,7 +110,7 @@ class BackwardPlanner:
             "The gradient of the memory from the last block to the first, saved after each.",
             "reverse",
             self.cuts.parallel_or(roots, set(loaded), "whole"),
-            block_stores(self.cuts.map_gradients),
+            block_stores({**self.cuts.map_gradients, **self.cuts.solved_gradients}),
             loaded,
             walk_rows,
             backward.carries,
@@ -193,6 +203,7 @@ class BackwardPlanner:
         groups = pieces_of(cuts, early)
         loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
         loaded |= {**cuts.saved_rows(*EARLY, "state_gradients"), **cuts.maps, **cuts.map_gradients}
+        loaded |= {**cuts.solved, **cuts.solved_gradients}
         kernels = list(cuts.row_kernels("late_gradients", loaded))
         for suffix, stores in groups.items():
             nodes = scales_inside([store.node for store in stores], set(loaded), cuts.walk or "V")

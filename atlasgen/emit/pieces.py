@@ -55,7 +55,13 @@ def _error_gradient(cuts: Cuts, stores: list[Store]) -> list[Store]:
     nodes = {store.target: store.node for store in stores}
     if not {"d_k", "d_v"} <= set(nodes):
         return []
-    stop = {*cuts.buffers, *cuts.carry_blocks(), *cuts.next_blocks(), *cuts.program.nodes()}
+    stop = {
+        *cuts.buffers,
+        *cuts.carry_blocks(),
+        *cuts.next_blocks(),
+        *cuts.program.nodes(),
+        *cuts.solved_gradients,
+    }
     shared = set(walk([nodes["d_k"]], stop)) - stop
     rows = [
         node
@@ -75,7 +81,7 @@ def _carried(cuts: Cuts, stores: list[Store]) -> dict[str, tuple[str, ...]]:
 
 def _products(cuts: Cuts, stores: list[Store]) -> set[Node]:
     """Products with values: a kernel that walks V makes them in its loop, and others after it."""
-    nodes = walk([store.node for store in stores], set(cuts.buffers))
+    nodes = walk([store.node for store in stores], {*cuts.buffers, *cuts.solved, *cuts.solved_gradients})
     if cuts.deep:
         return {node for node in nodes if node.op == "dot"}
     return {node for node in nodes if node.op == "dot" and "V" in (*node.dims, node["dim"])}

@@ -19,7 +19,7 @@ class ForwardPlanner:
 
     def split(self) -> tuple[Kernel, ...]:
         """The kernels of the split form, without the prologue."""
-        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks(), **self.cuts.maps}
+        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks(), **self.cuts.maps, **self.cuts.solved}
         rows = [self.cuts.row_kernels(kind, loaded) for kind in ("sources", "reads")]
         return (self._state(), *rows[0], *rows[1], self._output(loaded))
 
@@ -53,7 +53,7 @@ class ForwardPlanner:
             "The memory from block to block, saved at the start of each.",
             "forward",
             cuts.parallel_or(roots, set(cuts.buffers), "whole"),
-            block_stores(cuts.maps),
+            block_stores({**cuts.maps, **cuts.solved}),
             dict(cuts.buffers),
             cuts.structure.walk_rows and rows_can_walk(roots, set(cuts.buffers)),
             cuts.program.carries,
@@ -87,7 +87,7 @@ class ForwardPlanner:
             "output",
             "The reads of one block.",
             "grid",
-            self.cuts.parallel_or(roots, {*self.cuts.buffers, *self.cuts.maps}, "whole"),
+            self.cuts.parallel_or(roots, set(loaded), "whole"),
             self._output_store(),
             loaded,
             walk=self.cuts.walk,

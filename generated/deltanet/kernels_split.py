@@ -140,6 +140,7 @@ def inverse(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def state(
+    errors_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -202,9 +203,9 @@ def state(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -256,6 +257,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -267,14 +273,13 @@ def state(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output(
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     y_pointer,
     k_head,
     k_row,
@@ -282,8 +287,6 @@ def output(
     lr_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     y_head,
     y_row,
     tokens,
@@ -325,7 +328,6 @@ def output(
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -350,10 +352,84 @@ def output(
     scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
     # (Q X^T) * P
     attention = tl.where(row[:, None] >= row[None, :], last_weights[None, :] * scores, 0.0)
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = product - product_2
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    errors_blocks_pointer,
+    inverse_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    k_head,
+    k_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
         other=0.0,
     )
     # what the block's start predicts for each key
@@ -367,11 +443,11 @@ def output(
     residual = predictions_given - v
     # E = (I + A)^-1 R
     errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = product - product_2
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -379,6 +455,7 @@ def state_gradient(
     d_memory_final_pointer,
     d_memory_next_blocks_pointer,
     d_memory_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
@@ -495,6 +572,11 @@ def state_gradient(
                 other=0.0,
             )
             d_residual += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        tl.store(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_residual,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         k_2 = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
@@ -513,43 +595,23 @@ def state_gradient(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_v(
-    d_errors_rows_pointer,
-    d_memory_next_blocks_pointer,
+    d_residual_blocks_pointer,
     d_v_pointer,
-    d_y_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
     length_pointer,
-    lr_pointer,
     position_pointer,
-    q_pointer,
     d_v_head,
     d_v_row,
-    d_y_head,
-    d_y_row,
-    k_head,
-    k_row,
-    lr_head,
-    lr_row,
-    q_head,
-    q_row,
     tokens,
     heads,
     blocks,
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
-    K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_v, d_errors_rows."""
+    """Gradients of one block: d_v."""
     program = tl.program_id(0)
     value_tile = program % tl.cdiv(V, BLOCK_V)
     program = program // tl.cdiv(V, BLOCK_V)
@@ -558,8 +620,6 @@ def output_gradient_v(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
     is_value = value < V
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
@@ -569,58 +629,16 @@ def output_gradient_v(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    d_memory_next = tl.load(
-        d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-        mask=is_feature[:, None] & is_value[None, :],
+    d_residual = tl.load(
+        d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
-    product = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
-    live_2 = live.to(tl.float32)
-    # p_C: last row of P
-    last_weights = lr * live_2
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # Q X^T
-    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    # (Q X^T) * P
-    attention = tl.where(row[:, None] >= row[None, :], last_weights[None, :] * scores, 0.0)
-    product_2 = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined = -(product * last_weights[:, None]) - product_2
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_3 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
-        -product_3,
+        -d_residual,
         mask=live[:, None] & is_value[None, :],
-    )
-    tl.store(
-        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-        combined,
-        mask=(row < ROWS)[:, None] & is_value[None, :],
     )
 
 
@@ -628,13 +646,12 @@ def output_gradient_v(
 def output_gradient_q(
     d_q_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
-    v_pointer,
     d_q_head,
     d_q_row,
     d_y_head,
@@ -643,8 +660,6 @@ def output_gradient_q(
     k_row,
     lr_head,
     lr_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -678,22 +693,10 @@ def output_gradient_q(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     live_2 = live.to(tl.float32)
     # p_C: last row of P
@@ -706,28 +709,28 @@ def output_gradient_q(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         product += tl.dot(
             d_reads.to(ROW_DOT),
             tl.trans((errors * last_weights[:, None]).to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
         product_2 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
     product_3 = tl.dot(
         tl.where(row[:, None] >= row[None, :], -product, 0.0).to(ROW_DOT),
         k.to(ROW_DOT),
@@ -743,19 +746,18 @@ def output_gradient_q(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_k(
-    d_errors_rows_pointer,
     d_k_pointer,
     d_lr_pointer,
     d_memory_next_blocks_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     d_k_head,
     d_k_row,
     d_lr_head,
@@ -768,8 +770,6 @@ def output_gradient_k(
     lr_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -802,9 +802,8 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
@@ -814,46 +813,29 @@ def output_gradient_k(
     product_5 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_6 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_7 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    live_2 = live.to(tl.float32)
+    # p_C: last row of P
+    last_weights = lr * live_2
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
-    live_2 = live.to(tl.float32)
-    # p_C: last row of P
-    last_weights = lr * live_2
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         value_2 = errors * last_weights[:, None]
         product += tl.dot(
             d_residual.to(ROW_DOT),
@@ -875,6 +857,11 @@ def output_gradient_k(
             value_2.to(ROW_DOT),
             tl.trans(d_memory_next.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
         )
         product_4 += tl.dot(
             d_residual.to(ROW_DOT),

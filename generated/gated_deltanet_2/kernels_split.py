@@ -444,6 +444,7 @@ def state(
     channels_0_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
+    errors_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -505,9 +506,9 @@ def state(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
         wv_block = wv_pointer + (batch * tokens + start) * wv_row + head * wv_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -571,6 +572,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -582,25 +588,19 @@ def state(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output(
-    bk_pointer,
     channels_0_blocks_pointer,
     channels_1_blocks_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    wv_pointer,
     y_pointer,
-    bk_head,
-    bk_row,
     k_head,
     k_row,
     q_head,
     q_row,
-    wv_head,
-    wv_row,
     y_head,
     y_row,
     tokens,
@@ -641,8 +641,6 @@ def output(
     live = (row >= first) & (row < last)
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    wv_block = wv_pointer + (batch * tokens + start) * wv_row + head * wv_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(
         channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
@@ -678,10 +676,81 @@ def output(
     weights = live_2 * live_2
     # (Q X^T) * P
     attention = scores * weights[None, :]
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = product - product_2
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    bk_pointer,
+    channels_0_blocks_pointer,
+    errors_blocks_pointer,
+    inverse_0_blocks_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    wv_pointer,
+    bk_head,
+    bk_row,
+    wv_head,
+    wv_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
+    wv_block = wv_pointer + (batch * tokens + start) * wv_row + head * wv_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(
+        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
         other=0.0,
     )
     bk = tl.load(
@@ -689,6 +758,11 @@ def output(
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
     # what the block's start predicts for each key
     predictions_given = tl.dot((read_decay * bk).to(DOT), memory.to(DOT), input_precision=PRECISION)
     wv = tl.load(
@@ -700,11 +774,11 @@ def output(
     residual = predictions_given - wv
     # E = (I + A)^-1 R
     errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = product - product_2
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -717,6 +791,7 @@ def state_gradient(
     d_memory_final_pointer,
     d_memory_next_blocks_pointer,
     d_memory_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
@@ -845,6 +920,11 @@ def state_gradient(
                 other=0.0,
             )
             d_residual += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        tl.store(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_residual,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         # a_C: decay of the memory over the block
         kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
         # a: decay of the memory since the block's start
@@ -879,19 +959,15 @@ def state_gradient(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_q(
-    bk_pointer,
     channels_0_blocks_pointer,
     d_q_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     log_alpha_pointer,
     memory_blocks_pointer,
     position_pointer,
-    wv_pointer,
-    bk_head,
-    bk_row,
     d_q_head,
     d_q_row,
     d_y_head,
@@ -900,8 +976,6 @@ def output_gradient_q(
     k_row,
     log_alpha_head,
     log_alpha_row,
-    wv_head,
-    wv_row,
     tokens,
     heads,
     blocks,
@@ -935,29 +1009,10 @@ def output_gradient_q(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    wv_block = wv_pointer + (batch * tokens + start) * wv_row + head * wv_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    bk = tl.load(
-        bk_block + row[:, None] * bk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     live_2 = live.to(tl.float32)
     # P: source weights by read
     weights = live_2 * live_2
@@ -969,26 +1024,21 @@ def output_gradient_q(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot((read_decay * bk).to(DOT), memory.to(DOT), input_precision=PRECISION)
-        wv = tl.load(
-            wv_block + row[:, None] * wv_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - wv
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         product += tl.dot(
             d_reads.to(ROW_DOT),
             tl.trans((errors * weights[:, None]).to(ROW_DOT)),
             input_precision=ROW_PRECISION,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
         )
         product_2 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
     value_2 = -product
@@ -1004,6 +1054,12 @@ def output_gradient_q(
         other=0.0,
     ).to(tl.float32)
     decayed_rows = channel_mix(value_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(
+        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
     combined = total[:, None] * k + decayed_rows + product_2 * read_decay
     d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
@@ -1017,23 +1073,22 @@ def output_gradient_q(
 def output_gradient_k(
     bk_pointer,
     channels_0_blocks_pointer,
-    channels_1_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
     d_bk_pointer,
     d_k_pointer,
     d_log_alpha_pointer,
     d_memory_next_blocks_pointer,
+    d_residual_blocks_pointer,
     d_wv_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     log_alpha_pointer,
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    wv_pointer,
     bk_head,
     bk_row,
     d_bk_head,
@@ -1052,8 +1107,6 @@ def output_gradient_k(
     log_alpha_row,
     q_head,
     q_row,
-    wv_head,
-    wv_row,
     tokens,
     heads,
     blocks,
@@ -1086,81 +1139,54 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    wv_block = wv_pointer + (batch * tokens + start) * wv_row + head * wv_head
     log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_3 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product_4 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product_5 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
-    channels_4 = tl.load(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
     live_2 = live.to(tl.float32)
-    # p_C: last row of P
-    last_weights = channels_4 * live_2[:, None]
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    channels_1 = tl.load(
-        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
-    # Q X^T
-    scores = channels_1 + banded
     # P: source weights by read
     weights = live_2 * live_2
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    bk = tl.load(
-        bk_block + row[:, None] * bk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_6 = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        value_2 = errors * weights[:, None]
+        product += tl.dot(
+            d_residual.to(ROW_DOT),
+            tl.trans(value_2.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
         d_reads = tl.load(
             d_y_block + row[:, None] * d_y_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_7 = tl.dot(tl.trans(scores.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product_8 = tl.dot(
-            inverse.to(ROW_DOT),
-            (-product_6 - product_7 * weights[:, None]).to(ROW_DOT),
+        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_3 += tl.dot(
+            errors.to(ROW_DOT),
+            tl.trans(d_memory_next.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
         memory = tl.load(
@@ -1168,27 +1194,8 @@ def output_gradient_k(
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot((read_decay * bk).to(DOT), memory.to(DOT), input_precision=PRECISION)
-        wv = tl.load(
-            wv_block + row[:, None] * wv_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - wv
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        value_2 = errors * weights[:, None]
-        product += tl.dot(product_8.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        product_3 += tl.dot(
-            errors.to(ROW_DOT),
-            tl.trans(d_memory_next.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
         product_4 += tl.dot(
-            product_8.to(ROW_DOT),
+            d_residual.to(ROW_DOT),
             tl.trans(memory.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
@@ -1197,18 +1204,35 @@ def output_gradient_k(
         d_wv_block = d_wv_pointer + (batch * tokens + start) * d_wv_row + head * d_wv_head
         tl.store(
             d_wv_block + row[:, None] * d_wv_row + value[None, :],
-            -product_8,
+            -d_residual,
             mask=live[:, None] & is_value[None, :],
         )
-    banded_2 = tl.where(row[:, None] - row[None, :] >= 1, -product, 0.0)
+    banded = tl.where(row[:, None] - row[None, :] >= 1, -product, 0.0)
+    bk = tl.load(
+        bk_block + row[:, None] * bk_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
     log_alpha = tl.load(
         log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    decayed_rows = channel_mix_back(banded_2, bk, log_alpha, False, ROW_DOT, ROW_PRECISION)
+    decayed_rows = channel_mix_back(banded, bk, log_alpha, False, ROW_DOT, ROW_PRECISION)
     value_3 = -product_2
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
     decayed_rows_2 = channel_mix_back(value_3, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+    channels_4 = tl.load(
+        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
+    # p_C: last row of P
+    last_weights = channels_4 * live_2[:, None]
     total = tl.sum(tl.where(row[:, None] == row[None, :], value_3, 0.0), 1)
     combined = decayed_rows + decayed_rows_2 - product_3 * last_weights + total[:, None] * q
     d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
@@ -1217,10 +1241,21 @@ def output_gradient_k(
         combined,
         mask=live[:, None] & is_feature[None, :],
     )
-    running = tl.cumsum((product_4 * bk + product_5 * q) * read_decay, 0, reverse=True)
+    d_read_decay = product_4 * bk + product_5 * q
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(
+        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
     # a_C: decay of the memory over the block
     kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-    decayed_rows_3 = channel_mix(banded_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    decayed_rows_3 = channel_mix(banded, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
     combined_2 = tl.cumsum(bk * decayed_rows_3, 0, reverse=True) - tl.cumsum(
         k * decayed_rows,
         0,
@@ -1232,14 +1267,16 @@ def output_gradient_k(
         0,
         reverse=True,
     )
-    combined_4 = running + ((d_kept * kept)[None, :] + combined_2 + combined_3)
-    running_2 = sum_of_others(-(product_3 * k * live_2[:, None] * channels_4), False)
+    combined_4 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+        (d_kept * kept)[None, :] + combined_2 + combined_3
+    )
+    running = sum_of_others(-(product_3 * k * live_2[:, None] * channels_4), False)
     d_log_alpha_block = (
         d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
     )
     tl.store(
         d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
-        combined_4 + running_2,
+        combined_4 + running,
         mask=live[:, None] & is_feature[None, :],
     )
     d_bk_block = d_bk_pointer + (batch * tokens + start) * d_bk_row + head * d_bk_head

@@ -440,6 +440,7 @@ def state(
     channels_0_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
+    errors_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -502,9 +503,9 @@ def state(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -569,6 +570,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -582,14 +588,13 @@ def state(
 def output(
     channels_0_blocks_pointer,
     channels_1_blocks_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     y_pointer,
     k_head,
     k_row,
@@ -597,8 +602,6 @@ def output(
     lr_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     y_head,
     y_row,
     tokens,
@@ -640,7 +643,6 @@ def output(
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(
         channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
@@ -677,10 +679,91 @@ def output(
     weights = live_2 * lr * live_2
     # (Q X^T) * P
     attention = scores * weights[None, :]
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = product - product_2
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    channels_0_blocks_pointer,
+    errors_blocks_pointer,
+    inverse_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    k_head,
+    k_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(
+        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
         other=0.0,
     )
     # what the block's start predicts for each key
@@ -694,11 +777,11 @@ def output(
     residual = predictions_given - v
     # E = (I + A)^-1 R
     errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = product - product_2
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -710,6 +793,7 @@ def state_gradient(
     d_memory_final_pointer,
     d_memory_next_blocks_pointer,
     d_memory_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
@@ -840,6 +924,11 @@ def state_gradient(
                 other=0.0,
             )
             d_residual += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        tl.store(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_residual,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         # a_C: decay of the memory over the block
         kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
         # a: decay of the memory since the block's start
@@ -869,45 +958,23 @@ def state_gradient(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_v(
-    channels_1_blocks_pointer,
-    channels_4_blocks_pointer,
-    d_errors_rows_pointer,
-    d_memory_next_blocks_pointer,
+    d_residual_blocks_pointer,
     d_v_pointer,
-    d_y_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
     length_pointer,
-    lr_pointer,
     position_pointer,
-    q_pointer,
     d_v_head,
     d_v_row,
-    d_y_head,
-    d_y_row,
-    k_head,
-    k_row,
-    lr_head,
-    lr_row,
-    q_head,
-    q_row,
     tokens,
     heads,
     blocks,
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
-    K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_v, d_errors_rows."""
+    """Gradients of one block: d_v."""
     program = tl.program_id(0)
     value_tile = program % tl.cdiv(V, BLOCK_V)
     program = program // tl.cdiv(V, BLOCK_V)
@@ -916,8 +983,6 @@ def output_gradient_v(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
     is_value = value < V
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
@@ -927,69 +992,16 @@ def output_gradient_v(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    d_memory_next = tl.load(
-        d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-        mask=is_feature[:, None] & is_value[None, :],
+    d_residual = tl.load(
+        d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
-    channels_4 = tl.load(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
-    live_2 = live.to(tl.float32)
-    # p_C: last row of P
-    last_weights = channels_4 * lr[:, None] * live_2[:, None]
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    channels_1 = tl.load(
-        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
-    # Q X^T
-    scores = channels_1 + banded
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product_2 = tl.dot(tl.trans(scores.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # P: source weights by read
-    weights = live_2 * lr * live_2
-    combined = -product - product_2 * weights[:, None]
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_3 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
-        -product_3,
+        -d_residual,
         mask=live[:, None] & is_value[None, :],
-    )
-    tl.store(
-        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-        combined,
-        mask=(row < ROWS)[:, None] & is_value[None, :],
     )
 
 
@@ -998,14 +1010,13 @@ def output_gradient_q(
     channels_0_blocks_pointer,
     d_q_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     log_alpha_pointer,
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
-    v_pointer,
     d_q_head,
     d_q_row,
     d_y_head,
@@ -1016,8 +1027,6 @@ def output_gradient_q(
     log_alpha_row,
     lr_head,
     lr_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1051,29 +1060,11 @@ def output_gradient_q(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     live_2 = live.to(tl.float32)
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     # P: source weights by read
@@ -1086,36 +1077,42 @@ def output_gradient_q(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot((read_decay * k).to(DOT), memory.to(DOT), input_precision=PRECISION)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         product += tl.dot(
             d_reads.to(ROW_DOT),
             tl.trans((errors * weights[:, None]).to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
         product_2 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
     value_2 = -product
     total = tl.sum(tl.where(row[:, None] == row[None, :], value_2, 0.0), 1)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
     log_alpha = tl.load(
         log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
     decayed_rows = channel_mix(value_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(
+        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
     combined = total[:, None] * k + decayed_rows + product_2 * read_decay
     d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
@@ -1132,13 +1129,13 @@ def output_gradient_k(
     channels_2_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
-    d_errors_rows_pointer,
     d_k_pointer,
     d_log_alpha_pointer,
     d_lr_pointer,
     d_memory_next_blocks_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     log_alpha_pointer,
@@ -1146,7 +1143,6 @@ def output_gradient_k(
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     d_k_head,
     d_k_row,
     d_log_alpha_head,
@@ -1163,8 +1159,6 @@ def output_gradient_k(
     lr_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1197,9 +1191,8 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
@@ -1211,23 +1204,6 @@ def output_gradient_k(
     d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
     product_6 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_7 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     live_2 = live.to(tl.float32)
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     # P: source weights by read
@@ -1235,28 +1211,17 @@ def output_gradient_k(
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot((read_decay * k).to(DOT), memory.to(DOT), input_precision=PRECISION)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         value_2 = errors * weights[:, None]
         product += tl.dot(
             d_residual.to(ROW_DOT),
@@ -1279,6 +1244,11 @@ def output_gradient_k(
             tl.trans(d_memory_next.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
         product_4 += tl.dot(
             d_residual.to(ROW_DOT),
             tl.trans(memory.to(ROW_DOT)),
@@ -1293,6 +1263,11 @@ def output_gradient_k(
         )
         product_7 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
     banded = tl.where(row[:, None] - row[None, :] >= 1, -product, 0.0)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
     log_alpha = tl.load(
         log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -1313,6 +1288,12 @@ def output_gradient_k(
     )
     # p_C: last row of P
     last_weights = channels_4 * lr[:, None] * live_2[:, None]
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(
+        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
     decayed_rows_3 = channel_mix(banded, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
     total = tl.sum(tl.where(row[:, None] == row[None, :], value_3, 0.0), 1)
     combined = product_4 * read_decay + decayed_rows_3 + total[:, None] * q

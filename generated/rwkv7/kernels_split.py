@@ -487,6 +487,7 @@ def state(
     channels_5_blocks_pointer,
     channels_6_blocks_pointer,
     channels_7_blocks_pointer,
+    errors_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     kk_pointer,
@@ -551,9 +552,9 @@ def state(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
         if SAVE:
             tl.store(
@@ -655,6 +656,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -670,9 +676,7 @@ def output(
     channels_0_blocks_pointer,
     channels_1_blocks_pointer,
     channels_2_blocks_pointer,
-    channels_4_blocks_pointer,
-    channels_5_blocks_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     kk_pointer,
     length_pointer,
@@ -795,6 +799,72 @@ def output(
     scores_2 = channels_2 + banded_2
     # (Q X^T) * P
     attention_2 = scores_2 * weights[None, :]
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_3 = tl.dot(attention_2.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = product + product_2 - product_3
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    channels_4_blocks_pointer,
+    channels_5_blocks_pointer,
+    errors_blocks_pointer,
+    inverse_0_blocks_pointer,
+    kk_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    kk_head,
+    kk_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
@@ -802,34 +872,52 @@ def output(
         other=0.0,
     )
     # a: decay of the memory since the block's start
-    read_decay_2 = tl.load(
+    read_decay = tl.load(
         channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
         mask=(row < ROWS)[:, None] & is_feature[None, :],
         other=0.0,
     )
-    product_3 = tl.dot((read_decay_2 * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
+    kk = tl.load(
+        kk_block + row[:, None] * kk_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product = tl.dot((read_decay * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
     # Q X^T
-    scores_3 = tl.load(
+    scores = tl.load(
         channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
     # (Q X^T) * P
-    attention_3 = scores_3 * weights[None, :]
-    product_4 = tl.dot(attention_3.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
+    attention = scores * weights[None, :]
+    v = tl.load(
+        v_block + row[:, None] * v_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_2 = tl.dot(attention.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
     # what the block's start predicts for each key
-    predictions_given = product_3 + product_4
+    predictions_given = product + product_2
     # E = (I + A)^-1 R
     errors = tl.dot(
         tl.trans(inverse.to(ROW_DOT)),
         predictions_given.to(ROW_DOT),
         input_precision=ROW_PRECISION,
     )
-    product_5 = tl.dot(attention_2.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = product + product_2 - product_5
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -843,6 +931,7 @@ def state_gradient(
     d_memory_final_pointer,
     d_memory_next_blocks_pointer,
     d_memory_pointer,
+    d_predictions_given_blocks_pointer,
     d_y_pointer,
     inverse_0_blocks_pointer,
     kk_pointer,
@@ -989,6 +1078,11 @@ def state_gradient(
                 d_errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+        tl.store(
+            d_predictions_given_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_predictions_given,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         # a_C: decay of the memory over the block
         kept = tl.load(channels_6_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
         # a: decay of the memory since the block's start
@@ -1024,31 +1118,23 @@ def state_gradient(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_v(
-    a_pointer,
     channels_1_blocks_pointer,
-    channels_2_blocks_pointer,
     channels_5_blocks_pointer,
     channels_7_blocks_pointer,
-    d_errors_rows_pointer,
     d_memory_next_blocks_pointer,
+    d_predictions_given_blocks_pointer,
     d_v_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
-    kk_pointer,
     length_pointer,
     position_pointer,
     q_pointer,
-    a_head,
-    a_row,
     d_v_head,
     d_v_row,
     d_y_head,
     d_y_row,
     k_head,
     k_row,
-    kk_head,
-    kk_row,
     q_head,
     q_row,
     tokens,
@@ -1067,7 +1153,7 @@ def output_gradient_v(
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_v, d_errors_rows."""
+    """Gradients of one block: d_v."""
     program = tl.program_id(0)
     value_tile = program % tl.cdiv(V, BLOCK_V)
     program = program // tl.cdiv(V, BLOCK_V)
@@ -1088,8 +1174,6 @@ def output_gradient_v(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
-    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     d_memory_next = tl.load(
@@ -1117,19 +1201,20 @@ def output_gradient_v(
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    kk = tl.load(
-        kk_block + row[:, None] * kk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
+    d_predictions_given = tl.load(
+        d_predictions_given_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
-    ).to(tl.float32)
-    a = tl.load(
-        a_block + row[:, None] * a_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product_2 = tl.dot((last_weights * (kk * a)).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    channels_2 = tl.load(
-        channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+    )
+    product_2 = tl.dot(
+        tl.trans(scores.to(ROW_DOT)),
+        d_predictions_given.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
+    # P: source weights by read
+    weights = live_2 * live_2
+    channels_1 = tl.load(
+        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
@@ -1138,46 +1223,21 @@ def output_gradient_v(
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * (kk * a), 1)[:, None], 0.0)
+    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
     # Q X^T
-    scores_2 = channels_2 + banded
+    scores_2 = channels_1 + banded
     d_reads = tl.load(
         d_y_block + row[:, None] * d_y_row + value[None, :],
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
     product_3 = tl.dot(tl.trans(scores_2.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # P: source weights by read
-    weights = live_2 * live_2
-    combined = -product_2 - product_3 * weights[:, None]
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_4 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_5 = tl.dot(tl.trans(scores.to(ROW_DOT)), product_4.to(ROW_DOT), input_precision=ROW_PRECISION)
-    channels_1 = tl.load(
-        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    banded_2 = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
-    # Q X^T
-    scores_3 = channels_1 + banded_2
-    product_6 = tl.dot(tl.trans(scores_3.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined_2 = product + product_5 * weights[:, None] + product_6 * weights[:, None]
+    combined = product + product_2 * weights[:, None] + product_3 * weights[:, None]
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
-        combined_2,
-        mask=live[:, None] & is_value[None, :],
-    )
-    tl.store(
-        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         combined,
-        mask=(row < ROWS)[:, None] & is_value[None, :],
+        mask=live[:, None] & is_value[None, :],
     )
 
 
@@ -1186,17 +1246,16 @@ def output_gradient_q(
     a_pointer,
     channels_0_blocks_pointer,
     channels_4_blocks_pointer,
-    channels_5_blocks_pointer,
     channels_6_blocks_pointer,
     channels_7_blocks_pointer,
     d_a_pointer,
-    d_errors_rows_pointer,
     d_kk_pointer,
     d_log_alpha_pointer,
     d_memory_next_blocks_pointer,
+    d_predictions_given_blocks_pointer,
     d_q_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     kk_pointer,
     length_pointer,
@@ -1261,9 +1320,9 @@ def output_gradient_q(
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
     log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
@@ -1276,34 +1335,9 @@ def output_gradient_q(
     product_7 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_8 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product_9 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    kk = tl.load(
-        kk_block + row[:, None] * kk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     live_2 = live.to(tl.float32)
     # P: source weights by read
     weights = live_2 * live_2
-    # Q X^T
-    scores = tl.load(
-        channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # (Q X^T) * P
-    attention = scores * weights[None, :]
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
@@ -1312,38 +1346,33 @@ def output_gradient_q(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_10 = tl.dot((read_decay * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
+        value_2 = errors * weights[:, None]
+        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
         v = tl.load(
             v_block + row[:, None] * v_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_11 = tl.dot(attention.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = product_10 + product_11
-        # E = (I + A)^-1 R
-        errors = tl.dot(
-            tl.trans(inverse.to(ROW_DOT)),
-            predictions_given.to(ROW_DOT),
-            input_precision=ROW_PRECISION,
-        )
-        value_2 = errors * weights[:, None]
-        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
         product_2 += tl.sum(d_reads * v, 1)
         value_3 = v * weights[:, None]
         product_3 += tl.dot(d_reads.to(DOT), tl.trans(value_3.to(DOT)), input_precision=PRECISION)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
         product_4 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        d_predictions_given = tl.load(
+            d_predictions_given_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_predictions_given = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         product_5 += tl.dot(
             d_predictions_given.to(ROW_DOT),
             tl.trans(memory.to(ROW_DOT)),
@@ -1373,6 +1402,11 @@ def output_gradient_q(
         )
     value_4 = -product
     total = tl.sum(tl.where(row[:, None] == row[None, :], value_4, 0.0), 1)
+    kk = tl.load(
+        kk_block + row[:, None] * kk_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
     a = tl.load(
         a_block + row[:, None] * a_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -1392,7 +1426,7 @@ def output_gradient_q(
     ).to(tl.float32)
     decayed_rows_2 = channel_mix(product_3, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
     # a: decay of the memory since the block's start
-    read_decay_2 = tl.load(
+    read_decay = tl.load(
         channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
         mask=(row < ROWS)[:, None] & is_feature[None, :],
         other=0.0,
@@ -1402,7 +1436,7 @@ def output_gradient_q(
         + decayed_rows
         + (product_2 * (live_2 * live_2))[:, None] * k
         + decayed_rows_2
-        + product_4 * read_decay_2
+        + product_4 * read_decay
     )
     d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
@@ -1411,14 +1445,20 @@ def output_gradient_q(
         mask=live[:, None] & is_feature[None, :],
     )
     d_read_decay = product_5 * kk
+    # a: decay of the memory since the block's start
+    read_decay_2 = tl.load(
+        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
     d_read_decay_2 = product_4 * q
-    combined_2 = sum_of_others(d_read_decay * read_decay, True) + tl.cumsum(
-        d_read_decay_2 * read_decay_2,
+    combined_2 = sum_of_others(d_read_decay * read_decay_2, True) + tl.cumsum(
+        d_read_decay_2 * read_decay,
         0,
         reverse=True,
     )
@@ -1467,7 +1507,7 @@ def output_gradient_q(
     last_weights = channels_7 * live_2[:, None]
     combined_8 = decayed_rows_6 + decayed_rows_7 - product_9 * last_weights
     value_6 = total[:, None] * q
-    combined_9 = decayed_rows_3 + product_5 * read_decay + decayed_rows_5 + value_6 * a
+    combined_9 = decayed_rows_3 + product_5 * read_decay_2 + decayed_rows_5 + value_6 * a
     d_kk_block = d_kk_pointer + (batch * tokens + start) * d_kk_row + head * d_kk_head
     tl.store(
         d_kk_block + row[:, None] * d_kk_row + feature[None, :],
@@ -1485,11 +1525,10 @@ def output_gradient_q(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_k(
     channels_7_blocks_pointer,
-    d_errors_rows_pointer,
     d_k_pointer,
     d_memory_next_blocks_pointer,
+    d_predictions_given_blocks_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
     kk_pointer,
     length_pointer,
     log_alpha_pointer,
@@ -1549,12 +1588,6 @@ def output_gradient_k(
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_3 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_4 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
     live_2 = live.to(tl.float32)
     # P: source weights by read
     weights = live_2 * live_2
@@ -1572,12 +1605,11 @@ def output_gradient_k(
             other=0.0,
         ).to(tl.float32)
         product += tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        d_predictions_given = tl.load(
+            d_predictions_given_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_predictions_given = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         value_2 = v * weights[:, None]
         product_2 += tl.dot(
             d_predictions_given.to(ROW_DOT),

@@ -330,6 +330,7 @@ def inverse(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def state(
+    errors_blocks_pointer,
     gate_kept_pointer,
     gate_last_weights_pointer,
     gate_momentum_kept_pointer,
@@ -492,6 +493,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
         momentum = momentum_next
     if STORE_FINAL:
@@ -509,26 +515,21 @@ def state(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output(
-    gate_momentum_read_2_pointer,
+    errors_blocks_pointer,
     gate_momentum_read_pointer,
-    gate_read_decay_2_pointer,
     gate_read_decay_pointer,
     gate_weights_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
     memory_blocks_pointer,
     momentum_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     y_pointer,
     k_head,
     k_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     y_head,
     y_row,
     tokens,
@@ -569,7 +570,6 @@ def output(
     live = (row >= first) & (row < last)
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     q = tl.load(
@@ -606,6 +606,73 @@ def output(
     )
     # (Q X^T) * P
     attention = scores * weights
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_3 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = read_decay[:, None] * product - momentum_read[:, None] * product_2 - product_3
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    errors_blocks_pointer,
+    gate_momentum_read_2_pointer,
+    gate_read_decay_2_pointer,
+    inverse_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    momentum_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    k_head,
+    k_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
@@ -613,13 +680,28 @@ def output(
         other=0.0,
     )
     # a: decay of the memory since the block's start
-    read_decay_2 = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    product_3 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
+    read_decay = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
     # b: weight of S in each read
-    momentum_read_2 = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    product_4 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
+    momentum_read = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    momentum = tl.load(
+        momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
     # what the block's start predicts for each key
-    predictions_given = read_decay_2[:, None] * product_3 - momentum_read_2[:, None] * product_4
+    predictions_given = read_decay[:, None] * product - momentum_read[:, None] * product_2
     v = tl.load(
         v_block + row[:, None] * v_row + value[None, :],
         mask=live[:, None] & is_value[None, :],
@@ -629,11 +711,11 @@ def output(
     residual = predictions_given - v
     # E = (I + A)^-1 R
     errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_5 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = read_decay[:, None] * product - momentum_read[:, None] * product_2 - product_5
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -644,6 +726,7 @@ def state_gradient(
     d_momentum_final_pointer,
     d_momentum_next_blocks_pointer,
     d_momentum_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
     gate_kept_pointer,
     gate_last_weights_pointer,
@@ -797,6 +880,11 @@ def state_gradient(
                 other=0.0,
             )
             d_residual += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        tl.store(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_residual,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         # a_C: decay of the memory over the block
         kept = tl.load(gate_kept_pointer + slot)
         # a: decay of the memory since the block's start
@@ -854,44 +942,23 @@ def state_gradient(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_v(
-    d_errors_rows_pointer,
-    d_memory_next_blocks_pointer,
-    d_momentum_next_blocks_pointer,
+    d_residual_blocks_pointer,
     d_v_pointer,
-    d_y_pointer,
-    gate_last_weights_pointer,
-    gate_momentum_weights_pointer,
-    gate_weights_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
     length_pointer,
     position_pointer,
-    q_pointer,
     d_v_head,
     d_v_row,
-    d_y_head,
-    d_y_row,
-    k_head,
-    k_row,
-    q_head,
-    q_row,
     tokens,
     heads,
     blocks,
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
-    K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_v, d_errors_rows."""
+    """Gradients of one block: d_v."""
     program = tl.program_id(0)
     value_tile = program % tl.cdiv(V, BLOCK_V)
     program = program // tl.cdiv(V, BLOCK_V)
@@ -900,8 +967,6 @@ def output_gradient_v(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
     is_value = value < V
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
@@ -911,69 +976,16 @@ def output_gradient_v(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    d_momentum_next = tl.load(
-        d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-        mask=is_feature[:, None] & is_value[None, :],
+    d_residual = tl.load(
+        d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
-    product = tl.dot(k.to(DOT), d_momentum_next.to(DOT), input_precision=PRECISION)
-    # B_C: last row of D(theta) Gamma
-    momentum_weights = tl.load(gate_momentum_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    d_memory_next = tl.load(
-        d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-        mask=is_feature[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    product_2 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    # p_C: last row of P
-    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # Q X^T
-    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    # P: source weights by read
-    weights = tl.load(
-        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # (Q X^T) * P
-    attention = scores * weights
-    product_3 = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined = product * momentum_weights[:, None] - product_2 * last_weights[:, None] - product_3
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_4 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
-        -product_4,
+        -d_residual,
         mask=live[:, None] & is_value[None, :],
-    )
-    tl.store(
-        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-        combined,
-        mask=(row < ROWS)[:, None] & is_value[None, :],
     )
 
 
@@ -981,26 +993,21 @@ def output_gradient_v(
 def output_gradient_q(
     d_q_pointer,
     d_y_pointer,
-    gate_momentum_read_2_pointer,
+    errors_blocks_pointer,
     gate_momentum_read_pointer,
-    gate_read_decay_2_pointer,
     gate_read_decay_pointer,
     gate_weights_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
     memory_blocks_pointer,
     momentum_blocks_pointer,
     position_pointer,
-    v_pointer,
     d_q_head,
     d_q_row,
     d_y_head,
     d_y_row,
     k_head,
     k_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1035,28 +1042,12 @@ def output_gradient_q(
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # b: weight of S in each read
     momentum_read = tl.load(gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay_2 = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # b: weight of S in each read
-    momentum_read_2 = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
@@ -1085,19 +1076,12 @@ def output_gradient_q(
             tl.trans(momentum.to(DOT)),
             input_precision=PRECISION,
         )
-        product_2 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        product_3 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = read_decay_2[:, None] * product_2 - momentum_read_2[:, None] * product_3
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
         # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
         product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
     # P: source weights by read
     weights = tl.load(
@@ -1105,36 +1089,40 @@ def output_gradient_q(
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    product_4 = tl.dot((product * weights).to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_2 = tl.dot((product * weights).to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
     d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
         d_q_block + row[:, None] * d_q_row + feature[None, :],
-        combined - product_4,
+        combined - product_2,
         mask=live[:, None] & is_feature[None, :],
     )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_k(
-    d_errors_rows_pointer,
     d_k_pointer,
     d_memory_next_blocks_pointer,
     d_momentum_next_blocks_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
+    errors_blocks_pointer,
     gate_last_weights_pointer,
     gate_momentum_read_2_pointer,
     gate_momentum_weights_pointer,
     gate_read_decay_2_pointer,
     gate_weights_2_pointer,
     gate_weights_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
     memory_blocks_pointer,
     momentum_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     d_k_head,
     d_k_row,
     d_y_head,
@@ -1143,8 +1131,6 @@ def output_gradient_k(
     k_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1153,9 +1139,7 @@ def output_gradient_k(
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     ROW_DOT: tl.constexpr,
     ROW_PRECISION: tl.constexpr,
@@ -1178,32 +1162,20 @@ def output_gradient_k(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     combined_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # b: weight of S in each read
-    momentum_read = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # B_C: last row of D(theta) Gamma
     momentum_weights = tl.load(gate_momentum_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # p_C: last row of P
     last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    # b: weight of S in each read
+    momentum_read = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
@@ -1212,29 +1184,12 @@ def output_gradient_k(
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_3 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        momentum = tl.load(
-            momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_4 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = read_decay[:, None] * product_3 - momentum_read[:, None] * product_4
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
         # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
         combined += tl.dot(
             (errors * momentum_weights[:, None]).to(ROW_DOT),
             tl.trans(d_momentum_next.to(ROW_DOT)),
@@ -1250,16 +1205,25 @@ def output_gradient_k(
             tl.trans((-d_memory_next).to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
         combined_2 += tl.dot(
             (d_residual * read_decay[:, None]).to(ROW_DOT),
             tl.trans(memory.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
+        )
+        momentum = tl.load(
+            momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
         )
         combined_2 += tl.dot(
             (-(d_residual * momentum_read[:, None])).to(ROW_DOT),
@@ -1280,7 +1244,12 @@ def output_gradient_k(
         other=0.0,
     )
     d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(product * weights), 0.0)
-    product_5 = tl.dot(tl.trans(d_scores.to(ROW_DOT)), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_3 = tl.dot(tl.trans(d_scores.to(ROW_DOT)), k.to(ROW_DOT), input_precision=ROW_PRECISION)
     # P: source weights by read
     weights_2 = tl.load(
         gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
@@ -1292,13 +1261,13 @@ def output_gradient_k(
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    product_6 = tl.dot(
+    product_4 = tl.dot(
         tl.trans((product_2 * weights_2).to(ROW_DOT)),
         q.to(ROW_DOT),
         input_precision=ROW_PRECISION,
     )
-    product_7 = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined_3 = combined + product_5 - product_6 + (combined_2 + product_7)
+    product_5 = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+    combined_3 = combined + product_3 - product_4 + (combined_2 + product_5)
     d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
     tl.store(
         d_k_block + row[:, None] * d_k_row + feature[None, :],
@@ -1309,32 +1278,25 @@ def output_gradient_k(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_weights(
-    d_errors_rows_pointer,
     d_gate_last_weights_pointer,
     d_gate_momentum_weights_pointer,
     d_gate_weights_2_pointer,
     d_gate_weights_pointer,
     d_memory_next_blocks_pointer,
     d_momentum_next_blocks_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
-    gate_momentum_read_2_pointer,
-    gate_read_decay_2_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
-    memory_blocks_pointer,
-    momentum_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     d_y_head,
     d_y_row,
     k_head,
     k_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1370,28 +1332,17 @@ def output_gradient_weights(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_3 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     product_4 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    # b: weight of S in each read
-    momentum_read = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
@@ -1400,36 +1351,18 @@ def output_gradient_weights(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_5 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        momentum = tl.load(
-            momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_6 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = read_decay[:, None] * product_5 - momentum_read[:, None] * product_6
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
         # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
         product_2 += tl.dot(
             d_residual.to(ROW_DOT),
             tl.trans(errors.to(ROW_DOT)),
@@ -1440,15 +1373,15 @@ def output_gradient_weights(
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_7 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-        product_3 += tl.sum(errors * product_7, 1)
+        product_5 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        product_3 += tl.sum(errors * product_5, 1)
         d_momentum_next = tl.load(
             d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_8 = tl.dot(k.to(DOT), d_momentum_next.to(DOT), input_precision=PRECISION)
-        product_4 += tl.sum(errors * product_8, 1)
+        product_6 = tl.dot(k.to(DOT), d_momentum_next.to(DOT), input_precision=PRECISION)
+        product_4 += tl.sum(errors * product_6, 1)
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -1474,7 +1407,6 @@ def output_gradient_weights(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_carried(
-    d_errors_rows_pointer,
     d_gate_kept_pointer,
     d_gate_momentum_kept_pointer,
     d_gate_momentum_read_2_pointer,
@@ -1484,8 +1416,8 @@ def output_gradient_carried(
     d_gate_read_decay_pointer,
     d_memory_next_blocks_pointer,
     d_momentum_next_blocks_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
     memory_blocks_pointer,
@@ -1510,8 +1442,6 @@ def output_gradient_carried(
     K: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
     """Gradients of one block: d_gate_read_decay, d_gate_momentum_read, d_gate_read_decay_2,
@@ -1547,12 +1477,6 @@ def output_gradient_carried(
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -1580,12 +1504,11 @@ def output_gradient_carried(
         )
         product_2 = tl.dot(q.to(DOT), momentum.to(DOT), input_precision=PRECISION)
         d_momentum_read += tl.sum(-(d_reads * product_2), 1)
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         product_3 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
         d_read_decay_2 += tl.sum(d_residual * product_3, 1)
         product_4 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
