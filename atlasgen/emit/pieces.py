@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from atlasgen.emit.cuts import Cuts
 from atlasgen.emit.plan import Store
 from atlasgen.ir.node import Node, walk
@@ -9,8 +11,11 @@ from atlasgen.ir.node import Node, walk
 ERROR_GRADIENT = "d_errors_rows"
 
 
-def pieces_of(cuts: Cuts, stores: list[Store]) -> dict[str, list[Store]]:
-    """Stores by piece; what is not q, k or v goes where it shares most products."""
+def pieces_of(cuts: Cuts, stores: list[Store], loaded: Mapping[Node, str]) -> dict[str, list[Store]]:
+    """Stores by piece; what is not q, k or v goes where it shares most products.
+
+    loaded: values that the kernels read.
+    """
     if cuts.structure.pieces == 1:
         return {"": stores}
     halo = ["d_k_halo", "d_v_halo"]
@@ -28,7 +33,8 @@ def pieces_of(cuts: Cuts, stores: list[Store]) -> dict[str, list[Store]]:
         weights += [target for target, axes in carried.items() if axes in together]
         groups = {"_v": ["d_v", ERROR_GRADIENT], "_q": ["d_q"], "_k": ["d_k"], "_halo": halo}
         rest = [name for name in carried if name not in weights and predicts]
-        groups |= {"_weights": weights, "_carried": rest}
+        decays = [store.target for store in stores if store.place == "rows" and _is_decay(store)]
+        groups |= {"_weights": weights, "_carried": rest, "_decays": decays}
         if cuts.walk:  # few operands each: matrices of weights, their last rows, what weighs carries
             matrices = [name for name in weights if name not in carried]
             last = [name for name, axes in carried.items() if axes == ("s",)]
@@ -40,14 +46,19 @@ def pieces_of(cuts: Cuts, stores: list[Store]) -> dict[str, list[Store]]:
         suffix: [store for store in stores if store.target in targets] for suffix, targets in groups.items()
     }
     placed = {store.target for group in chosen.values() for store in group}
-    products = {suffix: _products(cuts, group) for suffix, group in chosen.items()}
+    products = {suffix: _products(cuts, group, loaded) for suffix, group in chosen.items()}
     filled = [suffix for suffix in groups if chosen[suffix]]
     for store in stores:
         if store.target not in placed:
-            own = _products(cuts, [store])
+            own = _products(cuts, [store], loaded)
             halo_first = sorted(filled, key=lambda suffix: not store.target.endswith(suffix))
             chosen[max(halo_first, key=lambda suffix: len(own & products[suffix]))].append(store)
     return {suffix: group for suffix, group in chosen.items() if group}
+
+
+def _is_decay(store: Store) -> bool:
+    """True for the gradient of log decays by channel: it needs the sums of all others, both ways."""
+    return store.target.startswith("d_log_") and len(store.axes) > 1
 
 
 def _error_gradient(cuts: Cuts, stores: list[Store]) -> list[Store]:
@@ -79,9 +90,15 @@ def _carried(cuts: Cuts, stores: list[Store]) -> dict[str, tuple[str, ...]]:
     return {store.target: store.axes for store in weights if leaves & set(walk([store.node], stop))}
 
 
-def _products(cuts: Cuts, stores: list[Store]) -> set[Node]:
-    """Products with values: a kernel that walks V makes them in its loop, and others after it."""
-    nodes = walk([store.node for store in stores], {*cuts.buffers, *cuts.solved, *cuts.solved_gradients})
+def _products(cuts: Cuts, stores: list[Store], loaded: Mapping[Node, str]) -> set[Node]:
+    """Products with values: a kernel that walks V makes them in its loop, and others after it.
+
+    Without values: products and matrices that are read.
+    """
+    nodes = walk([store.node for store in stores], set(loaded))
     if cuts.deep:
         return {node for node in nodes if node.op == "dot"}
+    if not any("V" in node.dims for node in nodes):
+        made = ("dot", "channel_mix", "channel_scores")
+        return {node for node in nodes if node.op in made or (node in loaded and len(node.dims) > 1)}
     return {node for node in nodes if node.op == "dot" and "V" in (*node.dims, node["dim"])}

@@ -6,6 +6,7 @@ from atlasgen.emit.backward_plan import BackwardPlanner
 from atlasgen.emit.cuts import Cuts, block_stores, rows_can_walk
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
 from atlasgen.emit.refusals import refuse_structure, refuse_without_kernels
+from atlasgen.emit.shared_sums import walks_keys
 from atlasgen.emit.token_plan import token_plan
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BackwardProgram, BlockProgram
@@ -31,7 +32,9 @@ class ForwardPlanner:
             kernels.append(Kernel("gates", doc, "grid", "none", block_stores(self.cuts.gates)))
         if self.cuts.channels:
             doc = "Decays by channel of one block, and the products of rows that they act in."
-            kernels.append(Kernel("channels", doc, "grid", "none", block_stores(self.cuts.channels)))
+            stores, given = block_stores(self.cuts.channels), self.cuts.gates
+            axis = "K" if walks_keys(list(self.cuts.channels), set(given)) else None
+            kernels.append(Kernel("channels", doc, "grid", "none", stores, dict(given), walk=axis))
         if self.cuts.inverses:
             doc = "How the errors of one block's rows follow from what its start predicts."
             stores = block_stores(self.cuts.inverses)

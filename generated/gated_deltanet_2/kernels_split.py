@@ -296,8 +296,6 @@ def channels(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -309,85 +307,91 @@ def channels(
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
-    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
-    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
-    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
-    # a: decay of the memory since the block's start
-    read_decay = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
-        ),
-        0.0,
-    )
-    tl.store(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        read_decay,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
+    decayed_scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    # Q X^T
+    scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_scores += channel_scores(q, k, log_alpha, False, DOT, PRECISION)
+        bk = tl.load(
+            bk_block + row[:, None] * bk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        scores += channel_scores(bk, k, log_alpha, False, DOT, PRECISION)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            read_decay,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        # a_C: decay of the memory over the block
+        kept = tl.where(
+            is_feature,
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == 0.0,
+                    tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(channels_3_blocks_pointer + slot * K + feature, kept, mask=is_feature)
+        until_end = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                    tl.sum(log_alpha_coarse, 0)
+                    - log_alpha_coarse_sum
+                    + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            until_end,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
     tl.store(
         channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        channel_scores(q, k, log_alpha, False, DOT, PRECISION),
+        decayed_scores,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
-    bk = tl.load(
-        bk_block + row[:, None] * bk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # Q X^T
-    scores = channel_scores(bk, k, log_alpha, False, DOT, PRECISION)
     tl.store(
         channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         scores,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    # a_C: decay of the memory over the block
-    kept = tl.where(
-        is_feature,
-        tl.exp(
-            tl.where(
-                tl.sum(log_alpha_reset, 0) == 0.0,
-                tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
-                float("-inf"),
-            )
-        ),
-        0.0,
-    )
-    tl.store(channels_3_blocks_pointer + slot * K + feature, kept, mask=is_feature)
-    until_end = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(
-                tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
-                tl.sum(log_alpha_coarse, 0)
-                - log_alpha_coarse_sum
-                + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
-                float("-inf"),
-            )
-        ),
-        0.0,
-    )
-    tl.store(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        until_end,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
 
 
@@ -782,10 +786,97 @@ def errors(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
+def read_gradients(
+    channels_1_blocks_pointer,
+    d_y_pointer,
+    given_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block's errors from its reads alone."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_reads = tl.load(
+        d_y_block + row[:, None] * d_y_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    channels_1 = tl.load(
+        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
+    # Q X^T
+    scores = channels_1 + banded
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    # (Q X^T) * P
+    attention = scores * weights[None, :]
+    product = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    tl.store(
+        given_0_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
 def state_gradient(
     bk_pointer,
     channels_0_blocks_pointer,
-    channels_1_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
     d_memory_final_pointer,
@@ -793,6 +884,7 @@ def state_gradient(
     d_memory_pointer,
     d_residual_blocks_pointer,
     d_y_pointer,
+    given_0_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -854,30 +946,15 @@ def state_gradient(
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
         d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
         q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-        bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
         tl.store(
             d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             d_memory_next,
             mask=is_feature[:, None] & is_value[None, :],
         )
         d_residual = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        k = tl.load(
-            k_block + row[:, None] * k_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
@@ -889,30 +966,18 @@ def state_gradient(
             live_2 = is_source.to(tl.float32)
             # p_C: last row of P
             last_weights = channels_4 * live_2[:, None]
-            k_2 = tl.load(
+            k = tl.load(
                 k_block + source[:, None] * k_row + feature[None, :],
                 mask=is_source[:, None] & is_feature[None, :],
                 other=0.0,
             ).to(tl.float32)
-            product = tl.dot((last_weights * k_2).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-            channels_1 = tl.load(
-                channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
-                mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
+            product = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+            given_0 = tl.load(
+                given_0_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                mask=(source < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
-            banded = tl.where(row[:, None] == source[None, :], tl.sum(q * k, 1)[:, None], 0.0)
-            # Q X^T
-            scores = channels_1 + banded
-            # P: source weights by read
-            weights = live_2 * live_2
-            # (Q X^T) * P
-            attention = scores * weights[None, :]
-            product_2 = tl.dot(
-                tl.trans(attention.to(ROW_DOT)),
-                d_reads.to(ROW_DOT),
-                input_precision=ROW_PRECISION,
-            )
-            d_errors = -product - product_2
+            d_errors = -product - given_0
             # (I + A)^-1
             inverse = tl.load(
                 inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
@@ -938,17 +1003,27 @@ def state_gradient(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_3 = tl.dot(
+        product_2 = tl.dot(
             tl.trans((read_decay * bk).to(ROW_DOT)),
             d_residual.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        product_4 = tl.dot(
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_3 = tl.dot(
             tl.trans((read_decay * q).to(ROW_DOT)),
             d_reads.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        d_memory_next = d_memory_next * kept[:, None] + product_3 + product_4
+        d_memory_next = d_memory_next * kept[:, None] + product_2 + product_3
     if GRAD_INITIAL:
         tl.store(
             d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
@@ -958,24 +1033,16 @@ def state_gradient(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_q(
-    channels_0_blocks_pointer,
-    d_q_pointer,
+def value_sums_memory(
+    d_residual_blocks_pointer,
     d_y_pointer,
-    errors_blocks_pointer,
-    k_pointer,
     length_pointer,
-    log_alpha_pointer,
     memory_blocks_pointer,
     position_pointer,
-    d_q_head,
-    d_q_row,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
     d_y_head,
     d_y_row,
-    k_head,
-    k_row,
-    log_alpha_head,
-    log_alpha_row,
     tokens,
     heads,
     blocks,
@@ -992,7 +1059,268 @@ def output_gradient_q(
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_q."""
+    """Sums over V of one block that several gradients need: sum_0_blocks, sum_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_residual.to(ROW_DOT), tl.trans(memory.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+    tl.store(
+        sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+    tl.store(
+        sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_carried_of_rows(
+    d_memory_next_blocks_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    sum_2_blocks_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_kept += tl.sum(d_memory_next * memory, 1)
+    tl.store(sum_2_blocks_pointer + slot * K + feature, d_kept, mask=is_feature)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_rows(
+    d_residual_blocks_pointer,
+    d_y_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    d_y_head,
+    d_y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_3_blocks, sum_4_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_residual.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+    tl.store(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_d_memory_next(
+    d_memory_next_blocks_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_5_blocks_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_5_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            errors.to(ROW_DOT),
+            tl.trans(d_memory_next.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_q(
+    channels_0_blocks_pointer,
+    d_q_pointer,
+    d_residual_blocks_pointer,
+    d_wv_pointer,
+    d_y_pointer,
+    errors_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    position_pointer,
+    sum_1_blocks_pointer,
+    d_q_head,
+    d_q_row,
+    d_wv_head,
+    d_wv_row,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_q, d_wv."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1012,7 +1340,6 @@ def output_gradient_q(
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     live_2 = live.to(tl.float32)
     # P: source weights by read
     weights = live_2 * live_2
@@ -1035,12 +1362,17 @@ def output_gradient_q(
             tl.trans((errors * weights[:, None]).to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_2 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+        d_wv_block = d_wv_pointer + (batch * tokens + start) * d_wv_row + head * d_wv_head
+        tl.store(
+            d_wv_block + row[:, None] * d_wv_row + value[None, :],
+            -d_residual,
+            mask=live[:, None] & is_value[None, :],
+        )
     value_2 = -product
     total = tl.sum(tl.where(row[:, None] == row[None, :], value_2, 0.0), 1)
     k = tl.load(
@@ -1054,17 +1386,21 @@ def output_gradient_q(
         other=0.0,
     ).to(tl.float32)
     decayed_rows = channel_mix(value_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+    sum_1 = tl.load(
+        sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
     # a: decay of the memory since the block's start
     read_decay = tl.load(
         channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
         mask=(row < ROWS)[:, None] & is_feature[None, :],
         other=0.0,
     )
-    combined = total[:, None] * k + decayed_rows + product_2 * read_decay
     d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
         d_q_block + row[:, None] * d_q_row + feature[None, :],
-        combined,
+        total[:, None] * k + decayed_rows + sum_1 * read_decay,
         mask=live[:, None] & is_feature[None, :],
     )
 
@@ -1072,35 +1408,134 @@ def output_gradient_q(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_k(
     bk_pointer,
+    channels_4_blocks_pointer,
+    d_k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    position_pointer,
+    q_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    sum_5_blocks_pointer,
+    bk_head,
+    bk_row,
+    d_k_head,
+    d_k_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Gradients of one block: d_k."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    live_2 = live.to(tl.float32)
+    sum_3 = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * weights[None, :]), 0.0)
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    d_scores_2 = -(sum_4 * weights[None, :])
+    total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores_2, 0.0), 1)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        bk = tl.load(
+            bk_block + row[:, None] * bk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix_back(d_scores, bk, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores_2, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        sum_5 = tl.load(
+            sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        channels_4 = tl.load(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        # p_C: last row of P
+        last_weights = channels_4 * live_2[:, None]
+        combined = decayed_rows + decayed_rows_2 - sum_5 * last_weights + total[:, None] * q
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined,
+            mask=live[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_decays(
+    bk_pointer,
     channels_0_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
     d_bk_pointer,
-    d_k_pointer,
     d_log_alpha_pointer,
-    d_memory_next_blocks_pointer,
-    d_residual_blocks_pointer,
-    d_wv_pointer,
-    d_y_pointer,
-    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     log_alpha_pointer,
-    memory_blocks_pointer,
     position_pointer,
     q_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    sum_5_blocks_pointer,
     bk_head,
     bk_row,
     d_bk_head,
     d_bk_row,
-    d_k_head,
-    d_k_row,
     d_log_alpha_head,
     d_log_alpha_row,
-    d_wv_head,
-    d_wv_row,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
     log_alpha_head,
@@ -1114,24 +1549,18 @@ def output_gradient_k(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     ROW_DOT: tl.constexpr,
     ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
 ):
-    """Gradients of one block: d_k, d_log_alpha, d_bk, d_wv."""
+    """Gradients of one block: d_log_alpha, d_bk."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -1140,148 +1569,106 @@ def output_gradient_k(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_4 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_5 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     live_2 = live.to(tl.float32)
+    sum_3 = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
     # P: source weights by read
     weights = live_2 * live_2
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_residual = tl.load(
-            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-            mask=(row < ROWS)[:, None] & is_value[None, :],
+    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * weights[None, :]), 0.0)
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    d_scores_2 = -(sum_4 * weights[None, :])
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        sum_0 = tl.load(
+            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        # E = (I + A)^-1 R
-        errors = tl.load(
-            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-            mask=(row < ROWS)[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        value_2 = errors * weights[:, None]
-        product += tl.dot(
-            d_residual.to(ROW_DOT),
-            tl.trans(value_2.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        bk = tl.load(
+            bk_block + row[:, None] * bk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        sum_1 = tl.load(
+            sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        product_3 += tl.dot(
-            errors.to(ROW_DOT),
-            tl.trans(d_memory_next.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_read_decay = sum_0 * bk + sum_1 * q
+        # a: decay of the memory since the block's start
+        read_decay = tl.load(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        product_4 += tl.dot(
-            d_residual.to(ROW_DOT),
-            tl.trans(memory.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
+        d_kept = tl.load(sum_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        # a_C: decay of the memory over the block
+        kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        decayed_rows_2 = channel_mix_back(d_scores, bk, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        combined = tl.cumsum(bk * decayed_rows, 0, reverse=True) - tl.cumsum(
+            k * decayed_rows_2,
+            0,
+            reverse=True,
         )
-        product_5 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-        d_kept += tl.sum(d_memory_next * memory, 1)
-        d_wv_block = d_wv_pointer + (batch * tokens + start) * d_wv_row + head * d_wv_head
+        decayed_rows_3 = channel_mix(d_scores_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        decayed_rows_4 = channel_mix_back(d_scores_2, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        combined_2 = tl.cumsum(q * decayed_rows_3, 0, reverse=True) - tl.cumsum(
+            k * decayed_rows_4,
+            0,
+            reverse=True,
+        )
+        combined_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+            (d_kept * kept)[None, :] + combined + combined_2
+        )
+        sum_5 = tl.load(
+            sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        channels_4 = tl.load(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        running = sum_of_others(-(sum_5 * k * live_2[:, None] * channels_4), False)
+        d_log_alpha_block = (
+            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+        )
         tl.store(
-            d_wv_block + row[:, None] * d_wv_row + value[None, :],
-            -d_residual,
-            mask=live[:, None] & is_value[None, :],
+            d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
+            combined_3 + running,
+            mask=live[:, None] & is_feature[None, :],
         )
-    banded = tl.where(row[:, None] - row[None, :] >= 1, -product, 0.0)
-    bk = tl.load(
-        bk_block + row[:, None] * bk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows = channel_mix_back(banded, bk, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    value_3 = -product_2
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows_2 = channel_mix_back(value_3, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    channels_4 = tl.load(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    # p_C: last row of P
-    last_weights = channels_4 * live_2[:, None]
-    total = tl.sum(tl.where(row[:, None] == row[None, :], value_3, 0.0), 1)
-    combined = decayed_rows + decayed_rows_2 - product_3 * last_weights + total[:, None] * q
-    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-    tl.store(
-        d_k_block + row[:, None] * d_k_row + feature[None, :],
-        combined,
-        mask=live[:, None] & is_feature[None, :],
-    )
-    d_read_decay = product_4 * bk + product_5 * q
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    # a_C: decay of the memory over the block
-    kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows_3 = channel_mix(banded, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined_2 = tl.cumsum(bk * decayed_rows_3, 0, reverse=True) - tl.cumsum(
-        k * decayed_rows,
-        0,
-        reverse=True,
-    )
-    decayed_rows_4 = channel_mix(value_3, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined_3 = tl.cumsum(q * decayed_rows_4, 0, reverse=True) - tl.cumsum(
-        k * decayed_rows_2,
-        0,
-        reverse=True,
-    )
-    combined_4 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
-        (d_kept * kept)[None, :] + combined_2 + combined_3
-    )
-    running = sum_of_others(-(product_3 * k * live_2[:, None] * channels_4), False)
-    d_log_alpha_block = (
-        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
-    )
-    tl.store(
-        d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
-        combined_4 + running,
-        mask=live[:, None] & is_feature[None, :],
-    )
-    d_bk_block = d_bk_pointer + (batch * tokens + start) * d_bk_row + head * d_bk_head
-    tl.store(
-        d_bk_block + row[:, None] * d_bk_row + feature[None, :],
-        product_4 * read_decay + decayed_rows_3,
-        mask=live[:, None] & is_feature[None, :],
-    )
+        d_bk_block = d_bk_pointer + (batch * tokens + start) * d_bk_row + head * d_bk_head
+        tl.store(
+            d_bk_block + row[:, None] * d_bk_row + feature[None, :],
+            sum_0 * read_decay + decayed_rows,
+            mask=live[:, None] & is_feature[None, :],
+        )
