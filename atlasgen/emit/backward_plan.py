@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from atlasgen.emit.cuts import Cuts, block_stores, is_gate_only, rows_can_walk, weight_of
 from atlasgen.emit.pieces import ERROR_GRADIENT, pieces_of
 from atlasgen.emit.plan import Kernel, Phase, Store, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY
-from atlasgen.emit.shared_sums import are_shared, shared_sums, walks_keys
+from atlasgen.emit.shared_sums import are_shared, shared_mixes, shared_sums, sums_of_matrices, walks_keys
 from atlasgen.ir import build
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import Contribution
@@ -217,8 +218,9 @@ class BackwardPlanner:
         kernels = list(cuts.row_kernels("late_gradients", loaded))
         known: dict[Node, str] = cuts.buffers
         if are_shared(cuts, early, set(loaded)):
-            kernels += shared_sums(cuts, early, loaded)
-            loaded |= {store.node: store.target for kernel in kernels for store in kernel.stores}
+            for make in (partial(shared_sums, cuts), shared_mixes):
+                kernels += make(early, loaded)
+                loaded |= {store.node: store.target for kernel in kernels for store in kernel.stores}
             known, early = loaded, [store for store in early if store.node not in loaded]
         for suffix, stores in pieces_of(cuts, early, known).items():
             kernels.append(self._output_gradient(suffix, stores, loaded))
@@ -255,7 +257,9 @@ class BackwardPlanner:
             doc = "Gradients of one block's gates, from those of decays and weights: "
             doc += ", ".join(store.target for store in stores) + "."
             if stores:
-                kernels.append(Kernel(name, doc, "grid", "none", tuple(stores), loaded))
+                parts = sums_of_matrices(name, stores, loaded)
+                known = loaded | {part.node: part.target for kernel in parts for part in kernel.stores}
+                kernels += [*parts, Kernel(name, doc, "grid", "none", tuple(stores), known)]
         return tuple(kernels)
 
     def fused(self) -> Kernel:

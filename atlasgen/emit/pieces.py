@@ -33,8 +33,7 @@ def pieces_of(cuts: Cuts, stores: list[Store], loaded: Mapping[Node, str]) -> di
         weights += [target for target, axes in carried.items() if axes in together]
         groups = {"_v": ["d_v", ERROR_GRADIENT], "_q": ["d_q"], "_k": ["d_k"], "_halo": halo}
         rest = [name for name in carried if name not in weights and predicts]
-        decays = [store.target for store in stores if store.place == "rows" and _is_decay(store)]
-        groups |= {"_weights": weights, "_carried": rest, "_decays": decays}
+        groups |= {"_weights": weights, "_carried": rest}
         if cuts.walk:  # few operands each: matrices of weights, their last rows, what weighs carries
             matrices = [name for name in weights if name not in carried]
             last = [name for name, axes in carried.items() if axes == ("s",)]
@@ -54,11 +53,6 @@ def pieces_of(cuts: Cuts, stores: list[Store], loaded: Mapping[Node, str]) -> di
             halo_first = sorted(filled, key=lambda suffix: not store.target.endswith(suffix))
             chosen[max(halo_first, key=lambda suffix: len(own & products[suffix]))].append(store)
     return {suffix: group for suffix, group in chosen.items() if group}
-
-
-def _is_decay(store: Store) -> bool:
-    """True for the gradient of log decays by channel: it needs the sums of all others, both ways."""
-    return store.target.startswith("d_log_") and len(store.axes) > 1
 
 
 def _error_gradient(cuts: Cuts, stores: list[Store]) -> list[Store]:

@@ -6,7 +6,7 @@ from atlasgen.emit.backward_plan import BackwardPlanner
 from atlasgen.emit.cuts import Cuts, block_stores, rows_can_walk
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
 from atlasgen.emit.refusals import refuse_structure, refuse_without_kernels
-from atlasgen.emit.shared_sums import walks_keys
+from atlasgen.emit.shared_sums import matrices_apart, parts_of, walks_keys
 from atlasgen.emit.token_plan import token_plan
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BackwardProgram, BlockProgram
@@ -29,12 +29,15 @@ class ForwardPlanner:
         kernels = []
         if self.cuts.gates:
             doc = "Decays and window weights of one block: what depends on the gates alone."
-            kernels.append(Kernel("gates", doc, "grid", "none", block_stores(self.cuts.gates)))
+            for name, values in matrices_apart("gates", self.cuts.gates):
+                kernels.append(Kernel(name, doc, "grid", "none", block_stores(values)))
         if self.cuts.channels:
             doc = "Decays by channel of one block, and the products of rows that they act in."
-            stores, given = block_stores(self.cuts.channels), self.cuts.gates
-            axis = "K" if walks_keys(list(self.cuts.channels), set(given)) else None
-            kernels.append(Kernel("channels", doc, "grid", "none", stores, dict(given), walk=axis))
+            given = self.cuts.gates
+            for name, values in parts_of("channels", self.cuts.channels):
+                axis = "K" if walks_keys(list(values), set(given)) else None
+                stores = block_stores(values)
+                kernels.append(Kernel(name, doc, "grid", "none", stores, dict(given), walk=axis))
         if self.cuts.inverses:
             doc = "How the errors of one block's rows follow from what its start predicts."
             stores = block_stores(self.cuts.inverses)

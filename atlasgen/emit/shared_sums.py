@@ -15,10 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from atlasgen.emit.axes import WIDE
-from atlasgen.emit.cuts import Cuts, joins_axes
+from atlasgen.emit.cuts import Cuts, block_stores, joins_axes
 from atlasgen.emit.plan import Kernel, Store
-from atlasgen.ir.node import Node, walk
+from atlasgen.ir.node import ROWS, Node, walk
 
+PRODUCTS = 2  # sums that are matrices, in one kernel
+_BETWEEN_ROWS = ("r", "s")
 _SUMS = ("dot", "contract", "sum", "channel_scores")
 
 
@@ -41,13 +43,85 @@ def shared_sums(cuts: Cuts, stores: Sequence[Store], loaded: Mapping[Node, str])
     for index, node in enumerate(_top_sums(roots, loaded)):
         name = _carries_of(cuts, node, loaded) + ("_of_rows" if len(node.dims) < 2 else "")
         groups.setdefault(name, {})[node] = own.get(node, f"sum_{index}_blocks")
-    return tuple(_kernel(name, sums, loaded) for name, sums in groups.items())
+    return tuple(
+        _kernel(name, part, loaded) for own, sums in groups.items() for name, part in parts_of(own, sums)
+    )
+
+
+def shared_mixes(stores: Sequence[Store], loaded: Mapping[Node, str]) -> tuple[Kernel, ...]:
+    """Kernels of the sums over rows that decay by channel, of each matrix its own: exponentials made once."""
+    roots = [store.node for store in stores if "V" not in store.axes]
+    found = [node for node in walk(roots, set(loaded)) if node.op == "channel_mix" and node not in loaded]
+    groups: dict[Node, dict[Node, str]] = {}
+    for index, node in enumerate(found):
+        groups.setdefault(node.args[0], {})[node] = f"mixed_{index}_blocks"
+    every = [part for sums in groups.values() for _, part in parts_of("", sums)]
+    kernels = []
+    for index, part in enumerate(every):
+        doc = "Sums over rows of one block, decayed by channel: " + ", ".join(part.values()) + "."
+        axis = "K" if walks_keys(list(part), set(loaded)) else None
+        name, made = f"mixed_rows_{index + 1}", block_stores(part)
+        kernels.append(Kernel(name, doc, "grid", "none", made, dict(loaded), walk=axis))
+    return tuple(kernels)
+
+
+def parts_of(name: str, values: Mapping[Node, str]) -> list[tuple[str, dict[Node, str]]]:
+    """A kernel's values, no more sums that are matrices at once than the registers hold, by kernel name."""
+    parts: list[dict[Node, str]] = [{}]
+    for node, buffer in values.items():
+        held = [other for other in parts[-1] if _is_matrix_sum(other)]
+        if _is_matrix_sum(node) and len(held) == PRODUCTS:
+            parts.append({})
+        parts[-1][node] = buffer
+    return [(f"{name}_{index + 1}" if index else name, part) for index, part in enumerate(parts)]
+
+
+def matrices_apart(name: str, values: Mapping[Node, str]) -> list[tuple[str, dict[Node, str]]]:
+    """A kernel's values, each further matrix between the same rows in a kernel of its own, by kernel name."""
+    first = next((node for node in values if node.dims == _BETWEEN_ROWS), None)
+    further = [node for node in values if node.dims == _BETWEEN_ROWS and node is not first]
+    parts = [(name, {node: buffer for node, buffer in values.items() if node not in further})]
+    return parts + [(f"{name}_{index + 2}", {node: values[node]}) for index, node in enumerate(further)]
+
+
+def sums_of_matrices(name: str, stores: Sequence[Store], loaded: Mapping[Node, str]) -> tuple[Kernel, ...]:
+    """Kernels of what gradients sum over rows of several matrices between the same rows, by matrix."""
+    roots = [store.node for store in stores]
+    matrices = [n for n in walk(roots, set(loaded)) if n in loaded and n.dims == _BETWEEN_ROWS]
+    if len(matrices) < 2:
+        return ()
+    sums = [n for n in walk(roots, set(loaded)) if _sums_rows(n) and n not in loaded]
+    inside = {part for node in sums for part in walk(list(node.args), set(loaded))}
+    groups: dict[tuple[str, ...], dict[Node, str]] = {}
+    for index, node in enumerate(node for node in sums if node not in inside):
+        read = tuple(loaded[matrix] for matrix in matrices if matrix in walk([node], set(loaded)))
+        if read:
+            groups.setdefault(read, {})[node] = f"{name}_{index}_blocks"
+    doc = "Sums over rows of one block for the gradients of gates: "
+    return tuple(
+        Kernel(
+            f"{name}_rows_{number + 1}",
+            doc + ", ".join(part.values()) + ".",
+            "grid",
+            "none",
+            block_stores(part),
+            dict(loaded),
+        )
+        for number, part in enumerate(groups.values())
+    )
+
+
+def _sums_rows(node: Node) -> bool:
+    return node.op in ("sum", "dot") and node["dim"] in ROWS and len(node.dims) < 2
+
+
+def _is_matrix_sum(node: Node) -> bool:
+    return (node.op in _SUMS or node.op == "channel_mix") and len(node.dims) > 1
 
 
 def _kernel(name: str, sums: Mapping[Node, str], loaded: Mapping[Node, str]) -> Kernel:
-    stores = tuple(Store(target, node, node.dims, "blocks") for node, target in sums.items())
     doc = "Sums over V of one block that several gradients need: " + ", ".join(sums.values()) + "."
-    return Kernel(f"value_sums_{name}", doc, "grid", "walked", stores, dict(loaded))
+    return Kernel(f"value_sums_{name}", doc, "grid", "walked", block_stores(sums), dict(loaded))
 
 
 def _top_sums(roots: Sequence[Node], loaded: Mapping[Node, str]) -> list[Node]:

@@ -1284,8 +1284,181 @@ def value_sums_d_memory_next(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_1(
+    bk_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    bk_head,
+    bk_row,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_0_blocks, mixed_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
+    sum_3 = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * weights[None, :]), 0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        bk = tl.load(
+            bk_block + row[:, None] * bk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, bk, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_2(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_4_blocks_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_2_blocks, mixed_3_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = -(sum_4 * weights[None, :])
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_q(
     channels_0_blocks_pointer,
+    d_bk_pointer,
     d_q_pointer,
     d_residual_blocks_pointer,
     d_wv_pointer,
@@ -1293,9 +1466,13 @@ def output_gradient_q(
     errors_blocks_pointer,
     k_pointer,
     length_pointer,
-    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_2_blocks_pointer,
     position_pointer,
+    sum_0_blocks_pointer,
     sum_1_blocks_pointer,
+    d_bk_head,
+    d_bk_row,
     d_q_head,
     d_q_row,
     d_wv_head,
@@ -1304,8 +1481,6 @@ def output_gradient_q(
     d_y_row,
     k_head,
     k_row,
-    log_alpha_head,
-    log_alpha_row,
     tokens,
     heads,
     blocks,
@@ -1320,7 +1495,7 @@ def output_gradient_q(
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_q, d_wv."""
+    """Gradients of one block: d_q, d_bk, d_wv."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1338,7 +1513,28 @@ def output_gradient_q(
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    sum_0 = tl.load(
+        sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(
+        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
+    mixed_0 = tl.load(
+        mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
+    d_bk_block = d_bk_pointer + (batch * tokens + start) * d_bk_row + head * d_bk_head
+    tl.store(
+        d_bk_block + row[:, None] * d_bk_row + feature[None, :],
+        sum_0 * read_decay + mixed_0,
+        mask=live[:, None] & is_feature[None, :],
+    )
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     live_2 = live.to(tl.float32)
     # P: source weights by read
@@ -1373,34 +1569,26 @@ def output_gradient_q(
             -d_residual,
             mask=live[:, None] & is_value[None, :],
         )
-    value_2 = -product
-    total = tl.sum(tl.where(row[:, None] == row[None, :], value_2, 0.0), 1)
+    total = tl.sum(tl.where(row[:, None] == row[None, :], -product, 0.0), 1)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows = channel_mix(value_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    sum_1 = tl.load(
-        sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+    mixed_2 = tl.load(
+        mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
         mask=(row < ROWS)[:, None] & is_feature[None, :],
         other=0.0,
     )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+    sum_1 = tl.load(
+        sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
         mask=(row < ROWS)[:, None] & is_feature[None, :],
         other=0.0,
     )
     d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
         d_q_block + row[:, None] * d_q_row + feature[None, :],
-        total[:, None] * k + decayed_rows + sum_1 * read_decay,
+        total[:, None] * k + mixed_2 + sum_1 * read_decay,
         mask=live[:, None] & is_feature[None, :],
     )
 
@@ -1408,21 +1596,32 @@ def output_gradient_q(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_k(
     bk_pointer,
+    channels_0_blocks_pointer,
+    channels_3_blocks_pointer,
     channels_4_blocks_pointer,
     d_k_pointer,
+    d_log_alpha_pointer,
+    k_pointer,
     length_pointer,
-    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
     position_pointer,
     q_pointer,
-    sum_3_blocks_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
     sum_4_blocks_pointer,
     sum_5_blocks_pointer,
     bk_head,
     bk_row,
     d_k_head,
     d_k_row,
-    log_alpha_head,
-    log_alpha_row,
+    d_log_alpha_head,
+    d_log_alpha_row,
+    k_head,
+    k_row,
     q_head,
     q_row,
     tokens,
@@ -1434,10 +1633,8 @@ def output_gradient_k(
     BLOCK_ROWS: tl.constexpr,
     K: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
 ):
-    """Gradients of one block: d_k."""
+    """Gradients of one block: d_k, d_log_alpha."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1451,45 +1648,32 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     live_2 = live.to(tl.float32)
-    sum_3 = tl.load(
-        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # P: source weights by read
-    weights = live_2 * live_2
-    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * weights[None, :]), 0.0)
     sum_4 = tl.load(
         sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    d_scores_2 = -(sum_4 * weights[None, :])
-    total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores_2, 0.0), 1)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = -(sum_4 * weights[None, :])
+    total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores, 0.0), 1)
     for feature_start in range(0, K, BLOCK_K):
         feature = feature_start + tl.arange(0, BLOCK_K)
         is_feature = feature < K
-        bk = tl.load(
-            bk_block + row[:, None] * bk_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
+        )
+        mixed_3 = tl.load(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
-        decayed_rows = channel_mix_back(d_scores, bk, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        decayed_rows_2 = channel_mix_back(d_scores_2, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        )
         sum_5 = tl.load(
             sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
@@ -1502,94 +1686,18 @@ def output_gradient_k(
         )
         # p_C: last row of P
         last_weights = channels_4 * live_2[:, None]
-        combined = decayed_rows + decayed_rows_2 - sum_5 * last_weights + total[:, None] * q
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        combined = mixed_1 + mixed_3 - sum_5 * last_weights + total[:, None] * q
         d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
             d_k_block + row[:, None] * d_k_row + feature[None, :],
             combined,
             mask=live[:, None] & is_feature[None, :],
         )
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_decays(
-    bk_pointer,
-    channels_0_blocks_pointer,
-    channels_3_blocks_pointer,
-    channels_4_blocks_pointer,
-    d_bk_pointer,
-    d_log_alpha_pointer,
-    k_pointer,
-    length_pointer,
-    log_alpha_pointer,
-    position_pointer,
-    q_pointer,
-    sum_0_blocks_pointer,
-    sum_1_blocks_pointer,
-    sum_2_blocks_pointer,
-    sum_3_blocks_pointer,
-    sum_4_blocks_pointer,
-    sum_5_blocks_pointer,
-    bk_head,
-    bk_row,
-    d_bk_head,
-    d_bk_row,
-    d_log_alpha_head,
-    d_log_alpha_row,
-    k_head,
-    k_row,
-    log_alpha_head,
-    log_alpha_row,
-    q_head,
-    q_row,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    K: tl.constexpr,
-    ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
-):
-    """Gradients of one block: d_log_alpha, d_bk."""
-    program = tl.program_id(0)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    live_2 = live.to(tl.float32)
-    sum_3 = tl.load(
-        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # P: source weights by read
-    weights = live_2 * live_2
-    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * weights[None, :]), 0.0)
-    sum_4 = tl.load(
-        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    d_scores_2 = -(sum_4 * weights[None, :])
-    for feature_start in range(0, K, BLOCK_K):
-        feature = feature_start + tl.arange(0, BLOCK_K)
-        is_feature = feature < K
         sum_0 = tl.load(
             sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
@@ -1605,11 +1713,6 @@ def output_gradient_decays(
             mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
         d_read_decay = sum_0 * bk + sum_1 * q
         # a: decay of the memory since the block's start
         read_decay = tl.load(
@@ -1620,42 +1723,25 @@ def output_gradient_decays(
         d_kept = tl.load(sum_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
         # a_C: decay of the memory over the block
         kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        mixed_0 = tl.load(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
         k = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        decayed_rows_2 = channel_mix_back(d_scores, bk, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        combined = tl.cumsum(bk * decayed_rows, 0, reverse=True) - tl.cumsum(
-            k * decayed_rows_2,
-            0,
-            reverse=True,
-        )
-        decayed_rows_3 = channel_mix(d_scores_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        decayed_rows_4 = channel_mix_back(d_scores_2, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        combined_2 = tl.cumsum(q * decayed_rows_3, 0, reverse=True) - tl.cumsum(
-            k * decayed_rows_4,
-            0,
-            reverse=True,
-        )
-        combined_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
-            (d_kept * kept)[None, :] + combined + combined_2
-        )
-        sum_5 = tl.load(
-            sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        combined_2 = tl.cumsum(bk * mixed_0, 0, reverse=True) - tl.cumsum(k * mixed_1, 0, reverse=True)
+        mixed_2 = tl.load(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        channels_4 = tl.load(
-            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
+        combined_3 = tl.cumsum(q * mixed_2, 0, reverse=True) - tl.cumsum(k * mixed_3, 0, reverse=True)
+        combined_4 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+            (d_kept * kept)[None, :] + combined_2 + combined_3
         )
         running = sum_of_others(-(sum_5 * k * live_2[:, None] * channels_4), False)
         d_log_alpha_block = (
@@ -1663,12 +1749,6 @@ def output_gradient_decays(
         )
         tl.store(
             d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
-            combined_3 + running,
-            mask=live[:, None] & is_feature[None, :],
-        )
-        d_bk_block = d_bk_pointer + (batch * tokens + start) * d_bk_row + head * d_bk_head
-        tl.store(
-            d_bk_block + row[:, None] * d_bk_row + feature[None, :],
-            sum_0 * read_decay + decayed_rows,
+            combined_4 + running,
             mask=live[:, None] & is_feature[None, :],
         )

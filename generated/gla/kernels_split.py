@@ -912,6 +912,91 @@ def value_sums_rows_of_rows(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_1(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_2_blocks_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_0_blocks, mixed_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    d_attention = tl.load(
+        sum_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = d_attention * weights[None, :]
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        tl.store(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            channel_mix(d_scores, k, log_alpha, False, DOT, PRECISION),
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix_back(d_scores, q, log_alpha, False, DOT, PRECISION)
+        tl.store(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_v(
     channels_1_blocks_pointer,
     channels_3_blocks_pointer,
@@ -1018,20 +1103,28 @@ def output_gradient_v(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_q(
     channels_0_blocks_pointer,
+    channels_2_blocks_pointer,
+    channels_3_blocks_pointer,
+    d_log_alpha_pointer,
     d_q_pointer,
     k_pointer,
     length_pointer,
-    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
     position_pointer,
+    q_pointer,
     sum_0_blocks_pointer,
-    sum_2_blocks_pointer,
+    sum_1_blocks_pointer,
+    sum_3_blocks_pointer,
     sum_4_blocks_pointer,
+    d_log_alpha_head,
+    d_log_alpha_row,
     d_q_head,
     d_q_row,
     k_head,
     k_row,
-    log_alpha_head,
-    log_alpha_row,
+    q_head,
+    q_row,
     tokens,
     heads,
     blocks,
@@ -1039,12 +1132,10 @@ def output_gradient_q(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Gradients of one block: d_q."""
+    """Gradients of one block: d_q, d_log_alpha."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1059,17 +1150,9 @@ def output_gradient_q(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     sum_4 = tl.load(sum_4_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     live_2 = live.to(tl.float32)
-    d_attention = tl.load(
-        sum_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # P: source weights by read
-    weights = live_2 * live_2
-    d_scores = d_attention * weights[None, :]
     for feature_start in range(0, K, BLOCK_K):
         feature = feature_start + tl.arange(0, BLOCK_K)
         is_feature = feature < K
@@ -1078,11 +1161,11 @@ def output_gradient_q(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
+        mixed_0 = tl.load(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
+        )
         sum_0 = tl.load(
             sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
@@ -1094,177 +1177,12 @@ def output_gradient_q(
             mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        combined = (
-            (sum_4 * (live_2 * live_2))[:, None] * k
-            + channel_mix(d_scores, k, log_alpha, False, DOT, PRECISION)
-            + sum_0 * read_decay
-        )
+        combined = (sum_4 * (live_2 * live_2))[:, None] * k + mixed_0 + sum_0 * read_decay
         d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
         tl.store(
             d_q_block + row[:, None] * d_q_row + feature[None, :],
             combined,
             mask=live[:, None] & is_feature[None, :],
-        )
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_k(
-    channels_3_blocks_pointer,
-    d_k_pointer,
-    length_pointer,
-    log_alpha_pointer,
-    position_pointer,
-    q_pointer,
-    sum_2_blocks_pointer,
-    sum_3_blocks_pointer,
-    sum_4_blocks_pointer,
-    d_k_head,
-    d_k_row,
-    log_alpha_head,
-    log_alpha_row,
-    q_head,
-    q_row,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    DOT: tl.constexpr,
-    K: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-):
-    """Gradients of one block: d_k."""
-    program = tl.program_id(0)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    live_2 = live.to(tl.float32)
-    d_attention = tl.load(
-        sum_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # P: source weights by read
-    weights = live_2 * live_2
-    d_scores = d_attention * weights[None, :]
-    sum_4 = tl.load(sum_4_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    for feature_start in range(0, K, BLOCK_K):
-        feature = feature_start + tl.arange(0, BLOCK_K)
-        is_feature = feature < K
-        sum_3 = tl.load(
-            sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        channels_3 = tl.load(
-            channels_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        # p_C: last row of P
-        last_weights = channels_3 * live_2[:, None]
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        decayed_rows = channel_mix_back(d_scores, q, log_alpha, False, DOT, PRECISION)
-        combined = sum_3 * last_weights + decayed_rows + (sum_4 * (live_2 * live_2))[:, None] * q
-        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-        tl.store(
-            d_k_block + row[:, None] * d_k_row + feature[None, :],
-            combined,
-            mask=live[:, None] & is_feature[None, :],
-        )
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_decays(
-    channels_0_blocks_pointer,
-    channels_2_blocks_pointer,
-    channels_3_blocks_pointer,
-    d_log_alpha_pointer,
-    k_pointer,
-    length_pointer,
-    log_alpha_pointer,
-    position_pointer,
-    q_pointer,
-    sum_0_blocks_pointer,
-    sum_1_blocks_pointer,
-    sum_2_blocks_pointer,
-    sum_3_blocks_pointer,
-    d_log_alpha_head,
-    d_log_alpha_row,
-    k_head,
-    k_row,
-    log_alpha_head,
-    log_alpha_row,
-    q_head,
-    q_row,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    DOT: tl.constexpr,
-    K: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-):
-    """Gradients of one block: d_log_alpha."""
-    program = tl.program_id(0)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    live_2 = live.to(tl.float32)
-    d_attention = tl.load(
-        sum_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # P: source weights by read
-    weights = live_2 * live_2
-    d_scores = d_attention * weights[None, :]
-    for feature_start in range(0, K, BLOCK_K):
-        feature = feature_start + tl.arange(0, BLOCK_K)
-        is_feature = feature < K
-        sum_0 = tl.load(
-            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
         )
         q = tl.load(
             q_block + row[:, None] * q_row + feature[None, :],
@@ -1272,30 +1190,17 @@ def output_gradient_decays(
             other=0.0,
         ).to(tl.float32)
         d_read_decay = sum_0 * q
-        # a: decay of the memory since the block's start
-        read_decay = tl.load(
-            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
         d_kept = tl.load(sum_1_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
         # a_C: decay of the memory over the block
         kept = tl.load(channels_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-        k = tl.load(
-            k_block + row[:, None] * k_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        value_2 = q * channel_mix(d_scores, k, log_alpha, False, DOT, PRECISION)
-        decayed_rows = channel_mix_back(d_scores, q, log_alpha, False, DOT, PRECISION)
-        combined = tl.cumsum(value_2, 0, reverse=True) - tl.cumsum(k * decayed_rows, 0, reverse=True)
-        combined_2 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
-            (d_kept * kept)[None, :] + combined
+        )
+        combined_2 = tl.cumsum(q * mixed_0, 0, reverse=True) - tl.cumsum(k * mixed_1, 0, reverse=True)
+        combined_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+            (d_kept * kept)[None, :] + combined_2
         )
         sum_3 = tl.load(
             sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
@@ -1314,6 +1219,81 @@ def output_gradient_decays(
         )
         tl.store(
             d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
-            combined_2 + running,
+            combined_3 + running,
+            mask=live[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_k(
+    channels_3_blocks_pointer,
+    d_k_pointer,
+    length_pointer,
+    mixed_1_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    d_k_head,
+    d_k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Gradients of one block: d_k."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    live_2 = live.to(tl.float32)
+    sum_4 = tl.load(sum_4_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        sum_3 = tl.load(
+            sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        channels_3 = tl.load(
+            channels_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        # p_C: last row of P
+        last_weights = channels_3 * live_2[:, None]
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        combined = sum_3 * last_weights + mixed_1 + (sum_4 * (live_2 * live_2))[:, None] * q
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined,
             mask=live[:, None] & is_feature[None, :],
         )

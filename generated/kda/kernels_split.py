@@ -1293,6 +1293,179 @@ def value_sums_d_memory_next(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_1(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_0_blocks, mixed_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    sum_3 = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * lr * live_2
+    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * weights[None, :]), 0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        decayed_rows_2 = channel_mix_back(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_2(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_4_blocks_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    lr_head,
+    lr_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_2_blocks, mixed_3_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * lr * live_2
+    d_scores = -(sum_4 * weights[None, :])
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_v(
     d_residual_blocks_pointer,
     d_v_pointer,
@@ -1347,8 +1520,8 @@ def output_gradient_q(
     d_q_pointer,
     k_pointer,
     length_pointer,
-    log_alpha_pointer,
     lr_pointer,
+    mixed_2_blocks_pointer,
     position_pointer,
     sum_1_blocks_pointer,
     sum_4_blocks_pointer,
@@ -1356,8 +1529,6 @@ def output_gradient_q(
     d_q_row,
     k_head,
     k_row,
-    log_alpha_head,
-    log_alpha_row,
     lr_head,
     lr_row,
     tokens,
@@ -1369,8 +1540,6 @@ def output_gradient_q(
     BLOCK_ROWS: tl.constexpr,
     K: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
 ):
     """Gradients of one block: d_q."""
     program = tl.program_id(0)
@@ -1388,7 +1557,6 @@ def output_gradient_q(
     live = (row >= first) & (row < last)
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     sum_4 = tl.load(
         sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
@@ -1408,12 +1576,11 @@ def output_gradient_q(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
+        mixed_2 = tl.load(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
-        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        )
         sum_1 = tl.load(
             sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
@@ -1428,7 +1595,7 @@ def output_gradient_q(
         d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
         tl.store(
             d_q_block + row[:, None] * d_q_row + feature[None, :],
-            total[:, None] * k + decayed_rows + sum_1 * read_decay,
+            total[:, None] * k + mixed_2 + sum_1 * read_decay,
             mask=live[:, None] & is_feature[None, :],
         )
 
@@ -1438,27 +1605,34 @@ def output_gradient_k(
     channels_0_blocks_pointer,
     channels_1_blocks_pointer,
     channels_2_blocks_pointer,
+    channels_3_blocks_pointer,
     channels_4_blocks_pointer,
     d_k_pointer,
+    d_log_alpha_pointer,
     d_lr_pointer,
     k_pointer,
     length_pointer,
-    log_alpha_pointer,
     lr_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
     position_pointer,
     q_pointer,
     sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
     sum_3_blocks_pointer,
     sum_4_blocks_pointer,
     sum_5_blocks_pointer,
     d_k_head,
     d_k_row,
+    d_log_alpha_head,
+    d_log_alpha_row,
     d_lr_head,
     d_lr_row,
     k_head,
     k_row,
-    log_alpha_head,
-    log_alpha_row,
     lr_head,
     lr_row,
     q_head,
@@ -1472,10 +1646,8 @@ def output_gradient_k(
     BLOCK_ROWS: tl.constexpr,
     K: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
 ):
-    """Gradients of one block: d_k, d_lr."""
+    """Gradients of one block: d_k, d_log_alpha, d_lr."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1490,28 +1662,21 @@ def output_gradient_k(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     total = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     total_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    live_2 = live.to(tl.float32)
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
-    sum_3 = tl.load(
-        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # P: source weights by read
-    weights = live_2 * lr * live_2
-    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * weights[None, :]), 0.0)
+    live_2 = live.to(tl.float32)
     sum_4 = tl.load(
         sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    d_scores_2 = -(sum_4 * weights[None, :])
-    total_3 = tl.sum(tl.where(row[:, None] == row[None, :], d_scores_2, 0.0), 1)
+    # P: source weights by read
+    weights = live_2 * lr * live_2
+    d_scores = -(sum_4 * weights[None, :])
+    total_3 = tl.sum(tl.where(row[:, None] == row[None, :], d_scores, 0.0), 1)
     for feature_start in range(0, K, BLOCK_K):
         feature = feature_start + tl.arange(0, BLOCK_K)
         is_feature = feature < K
@@ -1525,25 +1690,29 @@ def output_gradient_k(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
+        value_2 = sum_5 * k * live_2[:, None]
         channels_4 = tl.load(
             channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        total += tl.sum(-(sum_5 * k * live_2[:, None] * channels_4), 1)
+        total += tl.sum(-(value_2 * channels_4), 1)
         q = tl.load(
             q_block + row[:, None] * q_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
         total_2 += tl.sum(q * k, 1)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
-        decayed_rows = channel_mix_back(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        decayed_rows_2 = channel_mix_back(d_scores_2, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        )
+        mixed_3 = tl.load(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
         # p_C: last row of P
         last_weights = channels_4 * lr[:, None] * live_2[:, None]
         sum_0 = tl.load(
@@ -1557,15 +1726,53 @@ def output_gradient_k(
             mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        decayed_rows_3 = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        combined = sum_0 * read_decay + decayed_rows_3 + total_3[:, None] * q
-        combined_2 = decayed_rows + decayed_rows_2 - sum_5 * last_weights + combined
+        mixed_0 = tl.load(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined = (
+            mixed_1 + mixed_3 - sum_5 * last_weights + (sum_0 * read_decay + mixed_0 + total_3[:, None] * q)
+        )
         d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
             d_k_block + row[:, None] * d_k_row + feature[None, :],
-            combined_2,
+            combined,
             mask=live[:, None] & is_feature[None, :],
         )
+        sum_1 = tl.load(
+            sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_read_decay = sum_0 * k + sum_1 * q
+        d_kept = tl.load(sum_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        # a_C: decay of the memory over the block
+        kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        combined_2 = tl.cumsum(k * mixed_0, 0, reverse=True) - tl.cumsum(k * mixed_1, 0, reverse=True)
+        mixed_2 = tl.load(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined_3 = tl.cumsum(q * mixed_2, 0, reverse=True) - tl.cumsum(k * mixed_3, 0, reverse=True)
+        combined_4 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+            (d_kept * kept)[None, :] + combined_2 + combined_3
+        )
+        running = sum_of_others(-(value_2 * lr[:, None] * channels_4), False)
+        d_log_alpha_block = (
+            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+        )
+        tl.store(
+            d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
+            combined_4 + running,
+            mask=live[:, None] & is_feature[None, :],
+        )
+    sum_3 = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
     # Q X^T
     scores = tl.load(
         channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
@@ -1584,153 +1791,3 @@ def output_gradient_k(
     d_weights = tl.sum(banded, 0) + tl.sum(-(sum_4 * scores_2), 0)
     d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
     tl.store(d_lr_block + row * d_lr_row, total + d_weights * live_2 * live_2, mask=live)
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_decays(
-    channels_0_blocks_pointer,
-    channels_3_blocks_pointer,
-    channels_4_blocks_pointer,
-    d_log_alpha_pointer,
-    k_pointer,
-    length_pointer,
-    log_alpha_pointer,
-    lr_pointer,
-    position_pointer,
-    q_pointer,
-    sum_0_blocks_pointer,
-    sum_1_blocks_pointer,
-    sum_2_blocks_pointer,
-    sum_3_blocks_pointer,
-    sum_4_blocks_pointer,
-    sum_5_blocks_pointer,
-    d_log_alpha_head,
-    d_log_alpha_row,
-    k_head,
-    k_row,
-    log_alpha_head,
-    log_alpha_row,
-    lr_head,
-    lr_row,
-    q_head,
-    q_row,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    K: tl.constexpr,
-    ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
-):
-    """Gradients of one block: d_log_alpha."""
-    program = tl.program_id(0)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    live_2 = live.to(tl.float32)
-    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
-    sum_3 = tl.load(
-        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # P: source weights by read
-    weights = live_2 * lr * live_2
-    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * weights[None, :]), 0.0)
-    sum_4 = tl.load(
-        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    d_scores_2 = -(sum_4 * weights[None, :])
-    for feature_start in range(0, K, BLOCK_K):
-        feature = feature_start + tl.arange(0, BLOCK_K)
-        is_feature = feature < K
-        sum_0 = tl.load(
-            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        k = tl.load(
-            k_block + row[:, None] * k_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        sum_1 = tl.load(
-            sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        d_read_decay = sum_0 * k + sum_1 * q
-        # a: decay of the memory since the block's start
-        read_decay = tl.load(
-            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        d_kept = tl.load(sum_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-        # a_C: decay of the memory over the block
-        kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        decayed_rows_2 = channel_mix_back(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        combined = tl.cumsum(k * decayed_rows, 0, reverse=True) - tl.cumsum(
-            k * decayed_rows_2,
-            0,
-            reverse=True,
-        )
-        decayed_rows_3 = channel_mix(d_scores_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        decayed_rows_4 = channel_mix_back(d_scores_2, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        combined_2 = tl.cumsum(q * decayed_rows_3, 0, reverse=True) - tl.cumsum(
-            k * decayed_rows_4,
-            0,
-            reverse=True,
-        )
-        combined_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
-            (d_kept * kept)[None, :] + combined + combined_2
-        )
-        sum_5 = tl.load(
-            sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        channels_4 = tl.load(
-            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        value_2 = -(sum_5 * k * live_2[:, None] * lr[:, None] * channels_4)
-        d_log_alpha_block = (
-            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
-        )
-        tl.store(
-            d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
-            combined_3 + sum_of_others(value_2, False),
-            mask=live[:, None] & is_feature[None, :],
-        )

@@ -262,11 +262,6 @@ def channels(
     channels_0_blocks_pointer,
     channels_1_blocks_pointer,
     channels_2_blocks_pointer,
-    channels_3_blocks_pointer,
-    channels_4_blocks_pointer,
-    channels_5_blocks_pointer,
-    channels_6_blocks_pointer,
-    channels_7_blocks_pointer,
     k_pointer,
     kk_pointer,
     length_pointer,
@@ -316,10 +311,6 @@ def channels(
     a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
     decayed_scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     decayed_scores_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    # Q X^T
-    scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    # Q X^T
-    scores_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     for feature_start in range(0, K, BLOCK_K):
         feature = feature_start + tl.arange(0, BLOCK_K)
         is_feature = feature < K
@@ -349,10 +340,7 @@ def channels(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        value_2 = kk * a
-        decayed_scores_2 += channel_scores(q, value_2, log_alpha, False, DOT, PRECISION)
-        scores += channel_scores(kk, value_2, log_alpha, True, DOT, PRECISION)
-        scores_2 += channel_scores(kk, k, log_alpha, True, DOT, PRECISION)
+        decayed_scores_2 += channel_scores(q, kk * a, log_alpha, False, DOT, PRECISION)
         log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
         log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
         log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
@@ -370,8 +358,104 @@ def channels(
             read_decay,
             mask=(row < ROWS)[:, None] & is_feature[None, :],
         )
+    tl.store(
+        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        decayed_scores,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        decayed_scores_2,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def channels_2(
+    a_pointer,
+    channels_3_blocks_pointer,
+    channels_4_blocks_pointer,
+    channels_5_blocks_pointer,
+    channels_6_blocks_pointer,
+    channels_7_blocks_pointer,
+    k_pointer,
+    kk_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    position_pointer,
+    a_head,
+    a_row,
+    k_head,
+    k_row,
+    kk_head,
+    kk_row,
+    log_alpha_head,
+    log_alpha_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Decays by channel of one block, and the products of rows that they act in."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    # Q X^T
+    scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    # Q X^T
+    scores_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        a = tl.load(
+            a_block + row[:, None] * a_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        scores += channel_scores(kk, kk * a, log_alpha, True, DOT, PRECISION)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        scores_2 += channel_scores(kk, k, log_alpha, True, DOT, PRECISION)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
         # a: decay of the memory since the block's start
-        read_decay_2 = tl.where(
+        read_decay = tl.where(
             is_feature[None, :],
             tl.exp(
                 tl.where(
@@ -384,7 +468,7 @@ def channels(
         )
         tl.store(
             channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            read_decay_2,
+            read_decay,
             mask=(row < ROWS)[:, None] & is_feature[None, :],
         )
         # a_C: decay of the memory over the block
@@ -418,16 +502,6 @@ def channels(
             until_end,
             mask=(row < ROWS)[:, None] & is_feature[None, :],
         )
-    tl.store(
-        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        decayed_scores,
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    tl.store(
-        channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        decayed_scores_2,
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
     tl.store(
         channels_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         scores,
@@ -1332,17 +1406,12 @@ def value_sums_carried_of_rows(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def value_sums_rows(
     d_predictions_given_blocks_pointer,
-    d_y_pointer,
     errors_blocks_pointer,
     length_pointer,
     position_pointer,
     sum_3_blocks_pointer,
     sum_4_blocks_pointer,
-    sum_5_blocks_pointer,
-    sum_6_blocks_pointer,
     v_pointer,
-    d_y_head,
-    d_y_row,
     v_head,
     v_row,
     tokens,
@@ -1352,16 +1421,12 @@ def value_sums_rows(
     RESUME: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     ROW_DOT: tl.constexpr,
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Sums over V of one block that several gradients need: sum_3_blocks, sum_4_blocks, sum_5_blocks,
-    sum_6_blocks.
-    """
+    """Sums over V of one block that several gradients need: sum_3_blocks, sum_4_blocks."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1376,11 +1441,8 @@ def value_sums_rows(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    d_attention_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
@@ -1410,13 +1472,6 @@ def value_sums_rows(
             tl.trans(errors.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_attention_2 += tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
     tl.store(
         sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         d_attention,
@@ -1427,14 +1482,82 @@ def value_sums_rows(
         product,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_rows_2(
+    d_y_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_5_blocks_pointer,
+    sum_6_blocks_pointer,
+    v_pointer,
+    d_y_head,
+    d_y_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_5_blocks, sum_6_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_attention += tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
     tl.store(
         sum_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        product_2,
+        product,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
     tl.store(
         sum_6_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        d_attention_2,
+        d_attention,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
 
@@ -1578,6 +1701,359 @@ def value_sums_rows_of_rows(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_1(
+    k_pointer,
+    kk_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    k_head,
+    k_row,
+    kk_head,
+    kk_row,
+    log_alpha_head,
+    log_alpha_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_0_blocks, mixed_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    d_attention = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = d_attention * weights[None, :]
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_2(
+    a_pointer,
+    kk_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    position_pointer,
+    sum_4_blocks_pointer,
+    a_head,
+    a_row,
+    kk_head,
+    kk_row,
+    log_alpha_head,
+    log_alpha_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_2_blocks, mixed_3_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_4 * weights[None, :]), 0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        a = tl.load(
+            a_block + row[:, None] * a_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, kk * a, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        decayed_rows_2 = channel_mix_back(d_scores, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_3(
+    a_pointer,
+    kk_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_4_blocks_pointer,
+    mixed_5_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_5_blocks_pointer,
+    a_head,
+    a_row,
+    kk_head,
+    kk_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_4_blocks, mixed_5_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    sum_5 = tl.load(
+        sum_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = -(sum_5 * weights[None, :])
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        a = tl.load(
+            a_block + row[:, None] * a_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, kk * a, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_4(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_6_blocks_pointer,
+    mixed_7_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_6_blocks_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_6_blocks, mixed_7_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    d_attention = tl.load(
+        sum_6_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = d_attention * weights[None, :]
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_6_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_v(
     channels_1_blocks_pointer,
     channels_5_blocks_pointer,
@@ -1706,26 +2182,49 @@ def output_gradient_v(
 def output_gradient_q(
     a_pointer,
     channels_0_blocks_pointer,
+    channels_4_blocks_pointer,
+    channels_6_blocks_pointer,
+    channels_7_blocks_pointer,
+    d_a_pointer,
+    d_kk_pointer,
+    d_log_alpha_pointer,
     d_q_pointer,
     k_pointer,
     kk_pointer,
     length_pointer,
-    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    mixed_4_blocks_pointer,
+    mixed_5_blocks_pointer,
+    mixed_6_blocks_pointer,
+    mixed_7_blocks_pointer,
     position_pointer,
+    q_pointer,
+    sum_0_blocks_pointer,
     sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
     sum_5_blocks_pointer,
-    sum_6_blocks_pointer,
+    sum_7_blocks_pointer,
+    sum_8_blocks_pointer,
     sum_9_blocks_pointer,
     a_head,
     a_row,
+    d_a_head,
+    d_a_row,
+    d_kk_head,
+    d_kk_row,
+    d_log_alpha_head,
+    d_log_alpha_row,
     d_q_head,
     d_q_row,
     k_head,
     k_row,
     kk_head,
     kk_row,
-    log_alpha_head,
-    log_alpha_row,
+    q_head,
+    q_row,
     tokens,
     heads,
     blocks,
@@ -1735,10 +2234,8 @@ def output_gradient_q(
     BLOCK_ROWS: tl.constexpr,
     K: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
 ):
-    """Gradients of one block: d_q."""
+    """Gradients of one block: d_q, d_log_alpha, d_kk, d_a."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1754,25 +2251,19 @@ def output_gradient_q(
     live = (row >= first) & (row < last)
     kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
     a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    live_2 = live.to(tl.float32)
     sum_5 = tl.load(
         sum_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    live_2 = live.to(tl.float32)
     # P: source weights by read
     weights = live_2 * live_2
     d_scores = -(sum_5 * weights[None, :])
     total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores, 0.0), 1)
     sum_9 = tl.load(sum_9_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    d_attention = tl.load(
-        sum_6_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    d_scores_2 = d_attention * weights[None, :]
     for feature_start in range(0, K, BLOCK_K):
         feature = feature_start + tl.arange(0, BLOCK_K)
         is_feature = feature < K
@@ -1786,18 +2277,21 @@ def output_gradient_q(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
+        mixed_4 = tl.load(
+            mixed_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
-        decayed_rows = channel_mix(d_scores, kk * a, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        )
         k = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        decayed_rows_2 = channel_mix(d_scores_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        mixed_6 = tl.load(
+            mixed_6_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
         sum_1 = tl.load(
             sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
@@ -1811,9 +2305,9 @@ def output_gradient_q(
         )
         combined = (
             total[:, None] * (kk * a)
-            + decayed_rows
+            + mixed_4
             + (sum_9 * (live_2 * live_2))[:, None] * k
-            + decayed_rows_2
+            + mixed_6
             + sum_1 * read_decay
         )
         d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
@@ -1822,239 +2316,15 @@ def output_gradient_q(
             combined,
             mask=live[:, None] & is_feature[None, :],
         )
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_k(
-    channels_7_blocks_pointer,
-    d_k_pointer,
-    kk_pointer,
-    length_pointer,
-    log_alpha_pointer,
-    position_pointer,
-    q_pointer,
-    sum_3_blocks_pointer,
-    sum_6_blocks_pointer,
-    sum_7_blocks_pointer,
-    sum_9_blocks_pointer,
-    d_k_head,
-    d_k_row,
-    kk_head,
-    kk_row,
-    log_alpha_head,
-    log_alpha_row,
-    q_head,
-    q_row,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    K: tl.constexpr,
-    ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
-):
-    """Gradients of one block: d_k."""
-    program = tl.program_id(0)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    live_2 = live.to(tl.float32)
-    d_attention = tl.load(
-        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # P: source weights by read
-    weights = live_2 * live_2
-    d_scores = d_attention * weights[None, :]
-    d_attention_2 = tl.load(
-        sum_6_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    d_scores_2 = d_attention_2 * weights[None, :]
-    sum_9 = tl.load(sum_9_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    for feature_start in range(0, K, BLOCK_K):
-        feature = feature_start + tl.arange(0, BLOCK_K)
-        is_feature = feature < K
-        sum_7 = tl.load(
-            sum_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        channels_7 = tl.load(
-            channels_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        # p_C: last row of P
-        last_weights = channels_7 * live_2[:, None]
-        kk = tl.load(
-            kk_block + row[:, None] * kk_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        decayed_rows = channel_mix_back(d_scores, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        decayed_rows_2 = channel_mix_back(d_scores_2, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        combined = (
-            sum_7 * last_weights + decayed_rows + decayed_rows_2 + (sum_9 * (live_2 * live_2))[:, None] * q
-        )
-        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-        tl.store(
-            d_k_block + row[:, None] * d_k_row + feature[None, :],
-            combined,
-            mask=live[:, None] & is_feature[None, :],
-        )
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_decays(
-    a_pointer,
-    channels_0_blocks_pointer,
-    channels_4_blocks_pointer,
-    channels_6_blocks_pointer,
-    channels_7_blocks_pointer,
-    d_a_pointer,
-    d_kk_pointer,
-    d_log_alpha_pointer,
-    k_pointer,
-    kk_pointer,
-    length_pointer,
-    log_alpha_pointer,
-    position_pointer,
-    q_pointer,
-    sum_0_blocks_pointer,
-    sum_1_blocks_pointer,
-    sum_2_blocks_pointer,
-    sum_3_blocks_pointer,
-    sum_4_blocks_pointer,
-    sum_5_blocks_pointer,
-    sum_6_blocks_pointer,
-    sum_7_blocks_pointer,
-    sum_8_blocks_pointer,
-    a_head,
-    a_row,
-    d_a_head,
-    d_a_row,
-    d_kk_head,
-    d_kk_row,
-    d_log_alpha_head,
-    d_log_alpha_row,
-    k_head,
-    k_row,
-    kk_head,
-    kk_row,
-    log_alpha_head,
-    log_alpha_row,
-    q_head,
-    q_row,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    K: tl.constexpr,
-    ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
-):
-    """Gradients of one block: d_log_alpha, d_kk, d_a."""
-    program = tl.program_id(0)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
-    live_2 = live.to(tl.float32)
-    d_attention = tl.load(
-        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # P: source weights by read
-    weights = live_2 * live_2
-    d_scores = d_attention * weights[None, :]
-    sum_4 = tl.load(
-        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    d_scores_2 = tl.where(row[:, None] - row[None, :] >= 1, -(sum_4 * weights[None, :]), 0.0)
-    sum_5 = tl.load(
-        sum_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    d_scores_3 = -(sum_5 * weights[None, :])
-    d_attention_2 = tl.load(
-        sum_6_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    d_scores_4 = d_attention_2 * weights[None, :]
-    total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores_3, 0.0), 1)
-    for feature_start in range(0, K, BLOCK_K):
-        feature = feature_start + tl.arange(0, BLOCK_K)
-        is_feature = feature < K
         sum_0 = tl.load(
             sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        kk = tl.load(
-            kk_block + row[:, None] * kk_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
         d_read_decay = sum_0 * kk
         # a: decay of the memory since the block's start
-        read_decay = tl.load(
+        read_decay_2 = tl.load(
             channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        sum_1 = tl.load(
-            sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
@@ -2064,61 +2334,50 @@ def output_gradient_decays(
             other=0.0,
         ).to(tl.float32)
         d_read_decay_2 = sum_1 * q
-        # a: decay of the memory since the block's start
-        read_decay_2 = tl.load(
-            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-            mask=(row < ROWS)[:, None] & is_feature[None, :],
-            other=0.0,
-        )
-        combined = sum_of_others(d_read_decay * read_decay, True) + tl.cumsum(
-            d_read_decay_2 * read_decay_2,
+        combined_2 = sum_of_others(d_read_decay * read_decay_2, True) + tl.cumsum(
+            d_read_decay_2 * read_decay,
             0,
             reverse=True,
         )
         d_kept = tl.load(sum_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
         # a_C: decay of the memory over the block
         kept = tl.load(channels_6_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-        k = tl.load(
-            k_block + row[:, None] * k_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
+        mixed_0 = tl.load(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
-        log_alpha = tl.load(
-            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
+        )
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
-        decayed_rows = channel_mix(d_scores, k, log_alpha, True, ROW_DOT, ROW_PRECISION)
-        decayed_rows_2 = channel_mix_back(d_scores, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
-        combined_2 = sum_of_others(kk * decayed_rows, True) - tl.cumsum(k * decayed_rows_2, 0, reverse=True)
-        a = tl.load(
-            a_block + row[:, None] * a_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
+        )
+        combined_3 = sum_of_others(kk * mixed_0, True) - tl.cumsum(k * mixed_1, 0, reverse=True)
+        mixed_2 = tl.load(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
+        )
         value_2 = kk * a
-        decayed_rows_3 = channel_mix(d_scores_2, value_2, log_alpha, True, ROW_DOT, ROW_PRECISION)
-        decayed_rows_4 = channel_mix_back(d_scores_2, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
-        combined_3 = sum_of_others(kk * decayed_rows_3, True) - tl.cumsum(
-            value_2 * decayed_rows_4,
-            0,
-            reverse=True,
+        mixed_3 = tl.load(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
         )
-        decayed_rows_5 = channel_mix(d_scores_3, value_2, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        decayed_rows_6 = channel_mix_back(d_scores_3, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        combined_4 = tl.cumsum(q * decayed_rows_5, 0, reverse=True) - tl.cumsum(
-            value_2 * decayed_rows_6,
-            0,
-            reverse=True,
+        combined_4 = sum_of_others(kk * mixed_2, True) - tl.cumsum(value_2 * mixed_3, 0, reverse=True)
+        mixed_5 = tl.load(
+            mixed_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
         )
-        decayed_rows_7 = channel_mix(d_scores_4, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        decayed_rows_8 = channel_mix_back(d_scores_4, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        combined_5 = tl.cumsum(q * decayed_rows_7, 0, reverse=True) - tl.cumsum(
-            k * decayed_rows_8,
-            0,
-            reverse=True,
+        combined_5 = tl.cumsum(q * mixed_4, 0, reverse=True) - tl.cumsum(value_2 * mixed_5, 0, reverse=True)
+        mixed_7 = tl.load(
+            mixed_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
         )
-        combined_6 = (d_kept * kept)[None, :] + combined_2 + combined_3 + combined_4 + combined_5
+        combined_6 = tl.cumsum(q * mixed_6, 0, reverse=True) - tl.cumsum(k * mixed_7, 0, reverse=True)
+        combined_7 = (d_kept * kept)[None, :] + combined_3 + combined_4 + combined_5 + combined_6
         sum_7 = tl.load(
             sum_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
@@ -2141,23 +2400,104 @@ def output_gradient_decays(
         )
         tl.store(
             d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
-            combined + combined_6 + running,
+            combined_2 + combined_7 + running,
             mask=live[:, None] & is_feature[None, :],
         )
         # p_C: last row of P
         last_weights = channels_7 * live_2[:, None]
-        combined_7 = decayed_rows_4 + decayed_rows_6 - sum_8 * last_weights
+        combined_8 = mixed_3 + mixed_5 - sum_8 * last_weights
         value_3 = total[:, None] * q
-        combined_8 = decayed_rows + sum_0 * read_decay + decayed_rows_3 + value_3 * a
+        combined_9 = combined_8 * a + (mixed_0 + sum_0 * read_decay_2 + mixed_2 + value_3 * a)
         d_kk_block = d_kk_pointer + (batch * tokens + start) * d_kk_row + head * d_kk_head
         tl.store(
             d_kk_block + row[:, None] * d_kk_row + feature[None, :],
-            combined_7 * a + combined_8,
+            combined_9,
             mask=live[:, None] & is_feature[None, :],
         )
         d_a_block = d_a_pointer + (batch * tokens + start) * d_a_row + head * d_a_head
         tl.store(
             d_a_block + row[:, None] * d_a_row + feature[None, :],
-            combined_7 * kk + value_3 * kk,
+            combined_8 * kk + value_3 * kk,
+            mask=live[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_k(
+    channels_7_blocks_pointer,
+    d_k_pointer,
+    length_pointer,
+    mixed_1_blocks_pointer,
+    mixed_7_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_7_blocks_pointer,
+    sum_9_blocks_pointer,
+    d_k_head,
+    d_k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Gradients of one block: d_k."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    live_2 = live.to(tl.float32)
+    sum_9 = tl.load(sum_9_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        sum_7 = tl.load(
+            sum_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        channels_7 = tl.load(
+            channels_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        # p_C: last row of P
+        last_weights = channels_7 * live_2[:, None]
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        mixed_7 = tl.load(
+            mixed_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        combined = sum_7 * last_weights + mixed_1 + mixed_7 + (sum_9 * (live_2 * live_2))[:, None] * q
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined,
             mask=live[:, None] & is_feature[None, :],
         )

@@ -96,7 +96,6 @@ def gates(
     gate_momentum_written_pointer,
     gate_read_decay_2_pointer,
     gate_read_decay_pointer,
-    gate_weights_2_pointer,
     gate_weights_pointer,
     length_pointer,
     log_alpha_pointer,
@@ -186,6 +185,15 @@ def gates(
         weights,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
+    # a: decay of the memory since the block's start
+    read_decay_2 = tl.exp(
+        tl.where(
+            log_alpha_reset_sum - log_alpha_reset == 0.0,
+            log_alpha_coarse_sum - log_alpha_coarse + (log_alpha_fine_sum - log_alpha_fine),
+            float("-inf"),
+        )
+    )
+    tl.store(gate_read_decay_2_pointer + slot * ROWS + row, read_decay_2, mask=row < ROWS)
     decay_3 = tl.exp(
         tl.where(
             (row[:, None] > row[None, :])
@@ -196,26 +204,8 @@ def gates(
             float("-inf"),
         )
     )
-    value_3 = decay_3 * live_2[None, :]
-    product_2 = tl.dot(value_3.to(ROW_DOT), decay_2.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # P: source weights by read
-    weights_2 = product_2 * lr[None, :] * live_2[None, :]
-    tl.store(
-        gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        weights_2,
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    # a: decay of the memory since the block's start
-    read_decay_2 = tl.exp(
-        tl.where(
-            log_alpha_reset_sum - log_alpha_reset == 0.0,
-            log_alpha_coarse_sum - log_alpha_coarse + (log_alpha_fine_sum - log_alpha_fine),
-            float("-inf"),
-        )
-    )
-    tl.store(gate_read_decay_2_pointer + slot * ROWS + row, read_decay_2, mask=row < ROWS)
     # b: weight of S in each read
-    momentum_read_2 = tl.sum(value_3 * since_start[None, :], 1)
+    momentum_read_2 = tl.sum(decay_3 * live_2[None, :] * since_start[None, :], 1)
     tl.store(gate_momentum_read_2_pointer + slot * ROWS + row, momentum_read_2, mask=row < ROWS)
     # a_C: decay of the memory over the block
     kept = tl.exp(
@@ -235,13 +225,13 @@ def gates(
             float("-inf"),
         )
     )
-    value_4 = until_end * live_2
+    value_3 = until_end * live_2
     # b_C: weight of the block's initial momentum
-    momentum_written = tl.sum(value_4 * since_start, 0)
+    momentum_written = tl.sum(value_3 * since_start, 0)
     tl.store(gate_momentum_written_pointer + slot, momentum_written)
-    product_3 = tl.sum(value_4[:, None] * decay_2, 0)
+    product_2 = tl.sum(value_3[:, None] * decay_2, 0)
     # p_C: last row of P
-    last_weights = product_3 * lr * live_2
+    last_weights = product_2 * lr * live_2
     tl.store(gate_last_weights_pointer + slot * ROWS + row, last_weights, mask=row < ROWS)
     # decay of S over the block
     momentum_kept = tl.exp(
@@ -264,6 +254,92 @@ def gates(
     # B_C: last row of D(theta) Gamma
     momentum_weights = until_end_2 * lr * live_2
     tl.store(gate_momentum_weights_pointer + slot * ROWS + row, momentum_weights, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_2(
+    gate_weights_2_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Decays and window weights of one block: what depends on the gates alone."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] > row[None, :])
+            & ((log_alpha_reset_sum - log_alpha_reset)[:, None] == log_alpha_reset_sum[None, :]),
+            (log_alpha_coarse_sum - log_alpha_coarse)[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + ((log_alpha_fine_sum - log_alpha_fine)[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    live_2 = live.to(tl.float32)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.dot(
+        (decay * live_2[None, :]).to(ROW_DOT),
+        decay_2.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    # P: source weights by read
+    weights = product * lr[None, :] * live_2[None, :]
+    tl.store(
+        gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        weights,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -1993,20 +2069,206 @@ def output_gradient_weights(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_rows_1(
+    d_gate_momentum_read_2_pointer,
+    d_gate_weights_2_pointer,
+    gates_gradient_1_blocks_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block for the gradients of gates: gates_gradient_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    d_momentum_read = tl.load(d_gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    since_start = tl.exp(
+        tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
+    )
+    d_gate_weights_2 = tl.load(
+        d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    banded = tl.where(
+        row[:, None] - row[None, :] >= 1,
+        -(d_gate_weights_2 * live_2[None, :] * lr[None, :]),
+        0.0,
+    )
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.dot(banded.to(ROW_DOT), tl.trans(decay.to(ROW_DOT)), input_precision=ROW_PRECISION)
+    value_2 = (d_momentum_read[:, None] * since_start[None, :] + product) * live_2[None, :]
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] > row[None, :])
+            & ((log_alpha_reset_sum - log_alpha_reset)[:, None] == log_alpha_reset_sum[None, :]),
+            (log_alpha_coarse_sum - log_alpha_coarse)[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + ((log_alpha_fine_sum - log_alpha_fine)[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    banded_2 = tl.where(row[:, None] - row[None, :] >= 2, value_2 * decay_2, 0.0)
+    banded_3 = tl.where(row[:, None] - row[None, :] >= 1, tl.cumsum(banded_2, 1) - banded_2, 0.0)
+    tl.store(gates_gradient_1_blocks_pointer + slot * ROWS + row, tl.sum(banded_3, 0), mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_rows_2(
+    d_gate_momentum_read_pointer,
+    d_gate_weights_pointer,
+    gates_gradient_2_blocks_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block for the gradients of gates: gates_gradient_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    d_momentum_read = tl.load(d_gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    since_start = tl.exp(
+        tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
+    )
+    d_gate_weights = tl.load(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.dot(
+        (d_gate_weights * live_2[None, :] * lr[None, :]).to(ROW_DOT),
+        tl.trans(decay.to(ROW_DOT)),
+        input_precision=ROW_PRECISION,
+    )
+    value_2 = (d_momentum_read[:, None] * since_start[None, :] - product) * live_2[None, :]
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    banded = tl.where(row[:, None] - row[None, :] >= 1, value_2 * decay_2, 0.0)
+    banded_2 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded, 1) - banded, 0.0)
+    tl.store(gates_gradient_2_blocks_pointer + slot * ROWS + row, tl.sum(banded_2, 0), mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
 def gates_gradient(
     d_gate_kept_pointer,
     d_gate_last_weights_pointer,
-    d_gate_momentum_read_2_pointer,
-    d_gate_momentum_read_pointer,
     d_gate_momentum_written_pointer,
     d_gate_read_decay_2_pointer,
     d_gate_read_decay_pointer,
-    d_gate_weights_2_pointer,
-    d_gate_weights_pointer,
     d_log_alpha_pointer,
     gate_kept_pointer,
     gate_read_decay_2_pointer,
     gate_read_decay_pointer,
+    gates_gradient_1_blocks_pointer,
+    gates_gradient_2_blocks_pointer,
     length_pointer,
     log_alpha_pointer,
     log_theta_pointer,
@@ -2027,8 +2289,6 @@ def gates_gradient(
     RESUME: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
 ):
     """Gradients of one block's gates, from those of decays and weights: d_log_alpha."""
     program = tl.program_id(0)
@@ -2096,7 +2356,85 @@ def gates_gradient(
     d_kept = tl.load(d_gate_kept_pointer + slot)
     # a_C: decay of the memory over the block
     kept = tl.load(gate_kept_pointer + slot)
-    d_momentum_read = tl.load(d_gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    gates_gradient_1 = tl.load(
+        gates_gradient_1_blocks_pointer + slot * ROWS + row,
+        mask=row < ROWS,
+        other=0.0,
+    )
+    gates_gradient_2 = tl.load(
+        gates_gradient_2_blocks_pointer + slot * ROWS + row,
+        mask=row < ROWS,
+        other=0.0,
+    )
+    combined_2 = running_2 + d_kept * kept + gates_gradient_1 + gates_gradient_2
+    d_log_alpha_block = (
+        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+    )
+    tl.store(d_log_alpha_block + row * d_log_alpha_row, combined + combined_2, mask=live)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_momentum_rows_1(
+    d_gate_last_weights_pointer,
+    d_gate_weights_2_pointer,
+    d_gate_weights_pointer,
+    gates_gradient_momentum_2_blocks_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block for the gradients of gates: gates_gradient_momentum_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    until_end = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
+            float("-inf"),
+        )
+    )
+    value_2 = (d_last_weights * live_2 * lr)[None, :] * (until_end * live_2)[:, None]
     d_gate_weights_2 = tl.load(
         d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
@@ -2107,9 +2445,7 @@ def gates_gradient(
         -(d_gate_weights_2 * live_2[None, :] * lr[None, :]),
         0.0,
     )
-    product_2 = tl.dot(banded.to(ROW_DOT), tl.trans(decay.to(ROW_DOT)), input_precision=ROW_PRECISION)
-    combined_2 = d_momentum_read[:, None] * since_start[None, :] + product_2
-    decay_2 = tl.exp(
+    decay = tl.exp(
         tl.where(
             (row[:, None] > row[None, :])
             & ((log_alpha_reset_sum - log_alpha_reset)[:, None] == log_alpha_reset_sum[None, :]),
@@ -2119,21 +2455,17 @@ def gates_gradient(
             float("-inf"),
         )
     )
-    banded_2 = tl.where(row[:, None] - row[None, :] >= 2, combined_2 * live_2[None, :] * decay_2, 0.0)
-    banded_3 = tl.where(row[:, None] - row[None, :] >= 1, tl.cumsum(banded_2, 1) - banded_2, 0.0)
-    d_momentum_read_2 = tl.load(d_gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    product = tl.dot(
+        tl.trans((decay * live_2[None, :]).to(ROW_DOT)),
+        banded.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
     d_gate_weights = tl.load(
         d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    product_3 = tl.dot(
-        (d_gate_weights * live_2[None, :] * lr[None, :]).to(ROW_DOT),
-        tl.trans(decay.to(ROW_DOT)),
-        input_precision=ROW_PRECISION,
-    )
-    combined_3 = d_momentum_read_2[:, None] * since_start[None, :] - product_3
-    decay_3 = tl.exp(
+    decay_2 = tl.exp(
         tl.where(
             (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
             log_alpha_coarse_sum[:, None]
@@ -2142,27 +2474,44 @@ def gates_gradient(
             float("-inf"),
         )
     )
-    banded_4 = tl.where(row[:, None] - row[None, :] >= 1, combined_3 * live_2[None, :] * decay_3, 0.0)
-    banded_5 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded_4, 1) - banded_4, 0.0)
-    combined_4 = running_2 + d_kept * kept + tl.sum(banded_3, 0) + tl.sum(banded_5, 0)
-    d_log_alpha_block = (
-        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+    product_2 = tl.dot(
+        tl.trans((decay_2 * live_2[None, :]).to(ROW_DOT)),
+        (d_gate_weights * live_2[None, :] * lr[None, :]).to(ROW_DOT),
+        input_precision=ROW_PRECISION,
     )
-    tl.store(d_log_alpha_block + row * d_log_alpha_row, combined + combined_4, mask=live)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    decay_3 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    banded_2 = tl.where(row[:, None] - row[None, :] >= 1, (value_2 + product - product_2) * decay_3, 0.0)
+    banded_3 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded_2, 1) - banded_2, 0.0)
+    tl.store(
+        gates_gradient_momentum_2_blocks_pointer + slot * ROWS + row,
+        tl.sum(banded_3, 0),
+        mask=row < ROWS,
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def gates_gradient_momentum(
-    d_gate_last_weights_pointer,
     d_gate_momentum_kept_pointer,
     d_gate_momentum_read_2_pointer,
     d_gate_momentum_read_pointer,
     d_gate_momentum_weights_pointer,
     d_gate_momentum_written_pointer,
-    d_gate_weights_2_pointer,
-    d_gate_weights_pointer,
     d_log_theta_pointer,
     gate_momentum_kept_pointer,
+    gates_gradient_momentum_2_blocks_pointer,
     length_pointer,
     log_alpha_pointer,
     log_theta_pointer,
@@ -2183,8 +2532,6 @@ def gates_gradient_momentum(
     RESUME: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
 ):
     """Gradients of one block's gates, from those of decays and weights: d_log_theta."""
     program = tl.program_id(0)
@@ -2219,7 +2566,6 @@ def gates_gradient_momentum(
         )
     )
     live_2 = live.to(tl.float32)
-    value_2 = until_end * live_2
     d_momentum_read = tl.load(d_gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     decay = tl.exp(
         tl.where(
@@ -2231,8 +2577,7 @@ def gates_gradient_momentum(
             float("-inf"),
         )
     )
-    value_3 = decay * live_2[None, :]
-    product = tl.sum(d_momentum_read[:, None] * value_3, 0)
+    product = tl.sum(d_momentum_read[:, None] * (decay * live_2[None, :]), 0)
     d_momentum_read_2 = tl.load(d_gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     decay_2 = tl.exp(
         tl.where(
@@ -2243,8 +2588,8 @@ def gates_gradient_momentum(
             float("-inf"),
         )
     )
-    value_4 = decay_2 * live_2[None, :]
-    product_2 = tl.sum(d_momentum_read_2[:, None] * value_4, 0)
+    product_2 = tl.sum(d_momentum_read_2[:, None] * (decay_2 * live_2[None, :]), 0)
+    combined = d_momentum_written * (until_end * live_2) + product + product_2
     log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
     log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
     log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
@@ -2253,7 +2598,6 @@ def gates_gradient_momentum(
     since_start = tl.exp(
         tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
     )
-    value_5 = (d_momentum_written * value_2 + product + product_2) * since_start
     d_momentum_weights = tl.load(
         d_gate_momentum_weights_pointer + slot * ROWS + row,
         mask=row < ROWS,
@@ -2273,41 +2617,12 @@ def gates_gradient_momentum(
         tl.where(row[:, None] > row[None, :], (d_momentum_weights * live_2 * lr * until_end_2)[None, :], 0.0),
         1,
     )
-    d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    d_gate_weights_2 = tl.load(
-        d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    gates_gradient_momentum_2 = tl.load(
+        gates_gradient_momentum_2_blocks_pointer + slot * ROWS + row,
+        mask=row < ROWS,
         other=0.0,
     )
-    banded = tl.where(
-        row[:, None] - row[None, :] >= 1,
-        -(d_gate_weights_2 * live_2[None, :] * lr[None, :]),
-        0.0,
-    )
-    product_3 = tl.dot(tl.trans(value_3.to(ROW_DOT)), banded.to(ROW_DOT), input_precision=ROW_PRECISION)
-    d_gate_weights = tl.load(
-        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_4 = tl.dot(
-        tl.trans(value_4.to(ROW_DOT)),
-        (d_gate_weights * live_2[None, :] * lr[None, :]).to(ROW_DOT),
-        input_precision=ROW_PRECISION,
-    )
-    combined = (d_last_weights * live_2 * lr)[None, :] * value_2[:, None] + product_3 - product_4
-    decay_3 = tl.exp(
-        tl.where(
-            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
-            log_theta_coarse_sum[:, None]
-            - log_theta_coarse_sum[None, :]
-            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
-            float("-inf"),
-        )
-    )
-    banded_2 = tl.where(row[:, None] - row[None, :] >= 1, combined * decay_3, 0.0)
-    banded_3 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded_2, 1) - banded_2, 0.0)
-    combined_2 = tl.cumsum(value_5, 0, reverse=True) + (running + tl.sum(banded_3, 0))
+    combined_2 = tl.cumsum(combined * since_start, 0, reverse=True) + (running + gates_gradient_momentum_2)
     d_momentum_kept = tl.load(d_gate_momentum_kept_pointer + slot)
     # decay of S over the block
     momentum_kept = tl.load(gate_momentum_kept_pointer + slot)
@@ -2322,12 +2637,178 @@ def gates_gradient_momentum(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_rate_rows_1(
+    d_gate_weights_2_pointer,
+    gates_gradient_rate_1_blocks_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block for the gradients of gates: gates_gradient_rate_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    d_gate_weights_2 = tl.load(
+        d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] > row[None, :])
+            & ((log_alpha_reset_sum - log_alpha_reset)[:, None] == log_alpha_reset_sum[None, :]),
+            (log_alpha_coarse_sum - log_alpha_coarse)[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + ((log_alpha_fine_sum - log_alpha_fine)[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.dot(
+        (decay * live_2[None, :]).to(ROW_DOT),
+        decay_2.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
+    banded = tl.where(row[:, None] - row[None, :] >= 1, -(d_gate_weights_2 * live_2[None, :] * product), 0.0)
+    tl.store(gates_gradient_rate_1_blocks_pointer + slot * ROWS + row, tl.sum(banded, 0), mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_rate_rows_2(
+    d_gate_weights_pointer,
+    gates_gradient_rate_2_blocks_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block for the gradients of gates: gates_gradient_rate_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    d_gate_weights = tl.load(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.dot(
+        (decay * live_2[None, :]).to(ROW_DOT),
+        decay_2.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
+    tl.store(
+        gates_gradient_rate_2_blocks_pointer + slot * ROWS + row,
+        tl.sum(-(d_gate_weights * live_2[None, :] * product), 0),
+        mask=row < ROWS,
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
 def gates_gradient_rate(
     d_gate_last_weights_pointer,
     d_gate_momentum_weights_pointer,
-    d_gate_weights_2_pointer,
-    d_gate_weights_pointer,
     d_lr_pointer,
+    gates_gradient_rate_1_blocks_pointer,
+    gates_gradient_rate_2_blocks_pointer,
     length_pointer,
     log_alpha_pointer,
     log_theta_pointer,
@@ -2345,8 +2826,6 @@ def gates_gradient_rate(
     RESUME: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
 ):
     """Gradients of one block's gates, from those of decays and weights: d_lr."""
     program = tl.program_id(0)
@@ -2409,56 +2888,21 @@ def gates_gradient_rate(
         )
     )
     product = tl.sum((until_end_2 * live_2)[:, None] * decay, 0)
-    d_gate_weights_2 = tl.load(
-        d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    gates_gradient_rate_1 = tl.load(
+        gates_gradient_rate_1_blocks_pointer + slot * ROWS + row,
+        mask=row < ROWS,
         other=0.0,
     )
-    decay_2 = tl.exp(
-        tl.where(
-            (row[:, None] > row[None, :])
-            & ((log_alpha_reset_sum - log_alpha_reset)[:, None] == log_alpha_reset_sum[None, :]),
-            (log_alpha_coarse_sum - log_alpha_coarse)[:, None]
-            - log_alpha_coarse_sum[None, :]
-            + ((log_alpha_fine_sum - log_alpha_fine)[:, None] - log_alpha_fine_sum[None, :]),
-            float("-inf"),
-        )
-    )
-    product_2 = tl.dot(
-        (decay_2 * live_2[None, :]).to(ROW_DOT),
-        decay.to(ROW_DOT),
-        input_precision=ROW_PRECISION,
-    )
-    banded = tl.where(
-        row[:, None] - row[None, :] >= 1,
-        -(d_gate_weights_2 * live_2[None, :] * product_2),
-        0.0,
-    )
-    d_gate_weights = tl.load(
-        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    gates_gradient_rate_2 = tl.load(
+        gates_gradient_rate_2_blocks_pointer + slot * ROWS + row,
+        mask=row < ROWS,
         other=0.0,
     )
-    decay_3 = tl.exp(
-        tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
-            log_alpha_coarse_sum[:, None]
-            - log_alpha_coarse_sum[None, :]
-            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
-            float("-inf"),
-        )
-    )
-    product_3 = tl.dot(
-        (decay_3 * live_2[None, :]).to(ROW_DOT),
-        decay.to(ROW_DOT),
-        input_precision=ROW_PRECISION,
-    )
-    total = tl.sum(-(d_gate_weights * live_2[None, :] * product_3), 0)
     combined = (
         d_momentum_weights * live_2 * until_end
         + d_last_weights * live_2 * product
-        + tl.sum(banded, 0)
-        + total
+        + gates_gradient_rate_1
+        + gates_gradient_rate_2
     )
     d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
     tl.store(d_lr_block + row * d_lr_row, combined, mask=live)
