@@ -181,5 +181,7 @@ def test_agrees(name):
     torch.autograd.backward(wanted, cotangents)
     for key in sorted({*read, *start}):
         gradient, other = found[key].grad, expected[key].grad
-        assert gradient is not None and other is not None, key
+        assert gradient is not None, key
+        if other is None:  # such as v, where the target is another input
+            other = torch.zeros_like(gradient)
         assert error(gradient, other)[0] < gradient_bar, key
