@@ -369,11 +369,9 @@ def channels(
         channel_scores(q, value_2, log_alpha, False, DOT, PRECISION),
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
-    # Q X^T
-    scores = channel_scores(kk, value_2, log_alpha, True, DOT, PRECISION)
     tl.store(
         channels_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        scores,
+        channel_scores(kk, value_2, log_alpha, True, DOT, PRECISION),
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
     # a: decay of the memory since the block's start
@@ -393,11 +391,9 @@ def channels(
         read_decay_2,
         mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
-    # Q X^T
-    scores_2 = channel_scores(kk, k, log_alpha, True, DOT, PRECISION)
     tl.store(
         channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        scores_2,
+        channel_scores(kk, k, log_alpha, True, DOT, PRECISION),
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
     # a_C: decay of the memory over the block
@@ -435,16 +431,26 @@ def channels(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def inverse(
+    a_pointer,
     channels_3_blocks_pointer,
     inverse_0_blocks_pointer,
+    kk_pointer,
     length_pointer,
     position_pointer,
+    a_head,
+    a_row,
+    kk_head,
+    kk_row,
     tokens,
     heads,
     blocks,
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
 ):
     """How the errors of one block's rows follow from what its start predicts."""
@@ -452,7 +458,10 @@ def inverse(
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
     batch = memory_index // heads
+    head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -460,11 +469,29 @@ def inverse(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    # Q X^T
-    scores = tl.load(
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    channels_3 = tl.load(
         channels_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
+    )
+    kk = tl.load(
+        kk_block + row[:, None] * kk_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    a = tl.load(
+        a_block + row[:, None] * a_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product = tl.dot(kk.to(DOT), tl.trans((kk * a).to(DOT)), input_precision=PRECISION)
+    # Q X^T
+    scores = tl.where(row[:, None] - row[None, :] >= 2, channels_3, 0.0) + tl.where(
+        row[:, None] - row[None, :] == 1,
+        product,
+        0.0,
     )
     live_2 = live.to(tl.float32)
     # P: source weights by read
@@ -579,12 +606,21 @@ def state(
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
-            # Q X^T
-            scores = tl.load(
+            channels_5 = tl.load(
                 channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
                 mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
                 other=0.0,
             )
+            banded = tl.where(row[:, None] - source[None, :] >= 2, channels_5, 0.0)
+            k = tl.load(
+                k_block + source[:, None] * k_row + feature[None, :],
+                mask=is_source[:, None] & is_feature[None, :],
+                other=0.0,
+            ).to(tl.float32)
+            product_3 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+            banded_2 = tl.where(row[:, None] - source[None, :] == 1, product_3, 0.0)
+            # Q X^T
+            scores = banded + banded_2
             live_2 = is_source.to(tl.float32)
             # P: source weights by read
             weights = live_2 * live_2
@@ -603,11 +639,6 @@ def state(
             )
             # p_C: last row of P
             last_weights = channels_7 * live_2[:, None]
-            k = tl.load(
-                k_block + source[:, None] * k_row + feature[None, :],
-                mask=is_source[:, None] & is_feature[None, :],
-                other=0.0,
-            ).to(tl.float32)
             product_2 += tl.dot(
                 tl.trans((last_weights * k).to(ROW_DOT)),
                 v.to(ROW_DOT),
@@ -808,26 +839,32 @@ def output(
         other=0.0,
     )
     product_3 = tl.dot((read_decay_2 * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
-    # Q X^T
-    scores_3 = tl.load(
+    channels_5 = tl.load(
         channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
+    product_4 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # Q X^T
+    scores_3 = tl.where(row[:, None] - row[None, :] >= 2, channels_5, 0.0) + tl.where(
+        row[:, None] - row[None, :] == 1,
+        product_4,
+        0.0,
+    )
     # (Q X^T) * P
     attention_3 = scores_3 * weights[None, :]
-    product_4 = tl.dot(attention_3.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
+    product_5 = tl.dot(attention_3.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
     # what the block's start predicts for each key
-    predictions_given = product_3 + product_4
+    predictions_given = product_3 + product_5
     # E = (I + A)^-1 R
     errors = tl.dot(
         tl.trans(inverse.to(ROW_DOT)),
         predictions_given.to(ROW_DOT),
         input_precision=ROW_PRECISION,
     )
-    product_5 = tl.dot(attention_2.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    product_6 = tl.dot(attention_2.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = product + product_2 - product_5
+    reads = product + product_2 - product_6
     y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
     tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
 
@@ -1111,8 +1148,7 @@ def output_gradient_v(
         other=0.0,
     ).to(tl.float32)
     product = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    # Q X^T
-    scores = tl.load(
+    channels_5 = tl.load(
         channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
@@ -1122,12 +1158,19 @@ def output_gradient_v(
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
+    product_2 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # Q X^T
+    scores = tl.where(row[:, None] - row[None, :] >= 2, channels_5, 0.0) + tl.where(
+        row[:, None] - row[None, :] == 1,
+        product_2,
+        0.0,
+    )
     a = tl.load(
         a_block + row[:, None] * a_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    product_2 = tl.dot((last_weights * (kk * a)).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+    product_3 = tl.dot((last_weights * (kk * a)).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
     channels_2 = tl.load(
         channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
@@ -1146,18 +1189,18 @@ def output_gradient_v(
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
-    product_3 = tl.dot(tl.trans(scores_2.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    product_4 = tl.dot(tl.trans(scores_2.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
     # P: source weights by read
     weights = live_2 * live_2
-    combined = -product_2 - product_3 * weights[:, None]
+    combined = -product_3 - product_4 * weights[:, None]
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    product_4 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_5 = tl.dot(tl.trans(scores.to(ROW_DOT)), product_4.to(ROW_DOT), input_precision=ROW_PRECISION)
+    product_5 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
+    product_6 = tl.dot(tl.trans(scores.to(ROW_DOT)), product_5.to(ROW_DOT), input_precision=ROW_PRECISION)
     channels_1 = tl.load(
         channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
@@ -1166,8 +1209,8 @@ def output_gradient_v(
     banded_2 = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
     # Q X^T
     scores_3 = channels_1 + banded_2
-    product_6 = tl.dot(tl.trans(scores_3.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined_2 = product + product_5 * weights[:, None] + product_6 * weights[:, None]
+    product_7 = tl.dot(tl.trans(scores_3.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    combined_2 = product + product_6 * weights[:, None] + product_7 * weights[:, None]
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
@@ -1261,10 +1304,10 @@ def output_gradient_q(
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
     log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
@@ -1296,11 +1339,22 @@ def output_gradient_q(
     live_2 = live.to(tl.float32)
     # P: source weights by read
     weights = live_2 * live_2
-    # Q X^T
-    scores = tl.load(
+    channels_5 = tl.load(
         channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
+    )
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_10 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # Q X^T
+    scores = tl.where(row[:, None] - row[None, :] >= 2, channels_5, 0.0) + tl.where(
+        row[:, None] - row[None, :] == 1,
+        product_10,
+        0.0,
     )
     # (Q X^T) * P
     attention = scores * weights[None, :]
@@ -1317,15 +1371,15 @@ def output_gradient_q(
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_10 = tl.dot((read_decay * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
+        product_11 = tl.dot((read_decay * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
         v = tl.load(
             v_block + row[:, None] * v_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_11 = tl.dot(attention.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_12 = tl.dot(attention.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
         # what the block's start predicts for each key
-        predictions_given = product_10 + product_11
+        predictions_given = product_11 + product_12
         # E = (I + A)^-1 R
         errors = tl.dot(
             tl.trans(inverse.to(ROW_DOT)),
@@ -1385,11 +1439,6 @@ def output_gradient_q(
         other=0.0,
     ).to(tl.float32)
     decayed_rows = channel_mix(value_4, value_5, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     decayed_rows_2 = channel_mix(product_3, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
     # a: decay of the memory since the block's start
     read_decay_2 = tl.load(
@@ -1424,12 +1473,14 @@ def output_gradient_q(
     )
     # a_C: decay of the memory over the block
     kept = tl.load(channels_6_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-    decayed_rows_3 = channel_mix(product_6, k, log_alpha, True, ROW_DOT, ROW_PRECISION)
-    decayed_rows_4 = channel_mix_back(product_6, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+    banded = tl.where(row[:, None] - row[None, :] >= 2, product_6, 0.0)
+    decayed_rows_3 = channel_mix(banded, k, log_alpha, True, ROW_DOT, ROW_PRECISION)
+    decayed_rows_4 = channel_mix_back(banded, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
     combined_3 = sum_of_others(kk * decayed_rows_3, True) - tl.cumsum(k * decayed_rows_4, 0, reverse=True)
-    banded = tl.where(row[:, None] - row[None, :] >= 1, -product_7, 0.0)
-    decayed_rows_5 = channel_mix(banded, value_5, log_alpha, True, ROW_DOT, ROW_PRECISION)
-    decayed_rows_6 = channel_mix_back(banded, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+    value_6 = -product_7
+    banded_2 = tl.where(row[:, None] - row[None, :] >= 2, value_6, 0.0)
+    decayed_rows_5 = channel_mix(banded_2, value_5, log_alpha, True, ROW_DOT, ROW_PRECISION)
+    decayed_rows_6 = channel_mix_back(banded_2, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
     combined_4 = sum_of_others(kk * decayed_rows_5, True) - tl.cumsum(
         value_5 * decayed_rows_6,
         0,
@@ -1463,11 +1514,21 @@ def output_gradient_q(
         combined_2 + combined_7 + running,
         mask=live[:, None] & is_feature[None, :],
     )
+    banded_3 = tl.where(row[:, None] - row[None, :] == 1, value_6, 0.0)
+    product_13 = tl.dot(tl.trans(banded_3.to(ROW_DOT)), kk.to(ROW_DOT), input_precision=ROW_PRECISION)
     # p_C: last row of P
     last_weights = channels_7 * live_2[:, None]
-    combined_8 = decayed_rows_6 + decayed_rows_7 - product_9 * last_weights
-    value_6 = total[:, None] * q
-    combined_9 = decayed_rows_3 + product_5 * read_decay + decayed_rows_5 + value_6 * a
+    combined_8 = product_13 + decayed_rows_6 + decayed_rows_7 - product_9 * last_weights
+    product_14 = tl.dot(
+        tl.where(row[:, None] - row[None, :] == 1, product_6, 0.0).to(ROW_DOT),
+        k.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
+    product_15 = tl.dot(banded_3.to(ROW_DOT), value_5.to(ROW_DOT), input_precision=ROW_PRECISION)
+    value_7 = total[:, None] * q
+    combined_9 = (
+        product_14 + decayed_rows_3 + product_5 * read_decay + product_15 + decayed_rows_5 + value_7 * a
+    )
     d_kk_block = d_kk_pointer + (batch * tokens + start) * d_kk_row + head * d_kk_head
     tl.store(
         d_kk_block + row[:, None] * d_kk_row + feature[None, :],
@@ -1477,7 +1538,7 @@ def output_gradient_q(
     d_a_block = d_a_pointer + (batch * tokens + start) * d_a_row + head * d_a_head
     tl.store(
         d_a_block + row[:, None] * d_a_row + feature[None, :],
-        combined_8 * kk + value_6 * kk,
+        combined_8 * kk + value_7 * kk,
         mask=live[:, None] & is_feature[None, :],
     )
 
@@ -1603,24 +1664,35 @@ def output_gradient_k(
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
+    product_5 = tl.dot(
+        tl.trans(tl.where(row[:, None] - row[None, :] == 1, product_2, 0.0).to(ROW_DOT)),
+        kk.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
     log_alpha = tl.load(
         log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    decayed_rows = channel_mix_back(product_2, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+    decayed_rows = channel_mix_back(
+        tl.where(row[:, None] - row[None, :] >= 2, product_2, 0.0),
+        kk,
+        log_alpha,
+        True,
+        ROW_DOT,
+        ROW_PRECISION,
+    )
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
     decayed_rows_2 = channel_mix_back(product_3, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined = (
-        product * last_weights + decayed_rows + decayed_rows_2 + (product_4 * (live_2 * live_2))[:, None] * q
-    )
+    combined = product * last_weights + product_5 + decayed_rows + decayed_rows_2
+    combined_2 = combined + (product_4 * (live_2 * live_2))[:, None] * q
     d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
     tl.store(
         d_k_block + row[:, None] * d_k_row + feature[None, :],
-        combined,
+        combined_2,
         mask=live[:, None] & is_feature[None, :],
     )
