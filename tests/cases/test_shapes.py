@@ -34,7 +34,8 @@ def grown(x: Tensor, dims: tuple[int, ...] = (1,)) -> Tensor:
 @each_backend
 @pytest.mark.parametrize("T", range(1, 17))
 def test_every_short_length(backend, T):
-    check(make_case(load_rule("omeganet_linear"), Shape(B=1, T=T, H=1, K=16, V=16)), backend, [(), (T // 2,)])
+    splits = [(), (T // 2,)] if backend == "torch" else [()]
+    check(make_case(load_rule("omeganet_linear"), Shape(B=1, T=T, H=1, K=16, V=16)), backend, splits)
 
 
 @each_backend
