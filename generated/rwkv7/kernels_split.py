@@ -421,10 +421,8 @@ def channels_2(
     a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
     log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    # Q X^T
-    scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    # Q X^T
-    scores_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    decayed_scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    decayed_scores_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     for feature_start in range(0, K, BLOCK_K):
         feature = feature_start + tl.arange(0, BLOCK_K)
         is_feature = feature < K
@@ -443,13 +441,13 @@ def channels_2(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        scores += channel_scores(kk, kk * a, log_alpha, True, DOT, PRECISION)
+        decayed_scores += channel_scores(kk, kk * a, log_alpha, True, DOT, PRECISION)
         k = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        scores_2 += channel_scores(kk, k, log_alpha, True, DOT, PRECISION)
+        decayed_scores_2 += channel_scores(kk, k, log_alpha, True, DOT, PRECISION)
         log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
         log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
         log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
@@ -504,28 +502,38 @@ def channels_2(
         )
     tl.store(
         channels_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        scores,
+        decayed_scores,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
     tl.store(
         channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        scores_2,
+        decayed_scores_2,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def inverse(
+    a_pointer,
     channels_3_blocks_pointer,
     inverse_0_blocks_pointer,
+    kk_pointer,
     length_pointer,
     position_pointer,
+    a_head,
+    a_row,
+    kk_head,
+    kk_row,
     tokens,
     heads,
     blocks,
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
 ):
     """How the errors of one block's rows follow from what its start predicts."""
@@ -533,7 +541,10 @@ def inverse(
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
     batch = memory_index // heads
+    head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -541,11 +552,29 @@ def inverse(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    # Q X^T
-    scores = tl.load(
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    channels_3 = tl.load(
         channels_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
+    )
+    kk = tl.load(
+        kk_block + row[:, None] * kk_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    a = tl.load(
+        a_block + row[:, None] * a_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product = tl.dot(kk.to(DOT), tl.trans((kk * a).to(DOT)), input_precision=PRECISION)
+    # Q X^T
+    scores = tl.where(row[:, None] - row[None, :] >= 2, channels_3, 0.0) + tl.where(
+        row[:, None] - row[None, :] == 1,
+        product,
+        0.0,
     )
     live_2 = live.to(tl.float32)
     # P: source weights by read
@@ -634,8 +663,8 @@ def state(
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
         kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
-        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
         if SAVE:
             tl.store(
@@ -661,12 +690,21 @@ def state(
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
-            # Q X^T
-            scores = tl.load(
+            channels_5 = tl.load(
                 channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
                 mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
                 other=0.0,
             )
+            banded = tl.where(row[:, None] - source[None, :] >= 2, channels_5, 0.0)
+            k = tl.load(
+                k_block + source[:, None] * k_row + feature[None, :],
+                mask=is_source[:, None] & is_feature[None, :],
+                other=0.0,
+            ).to(tl.float32)
+            product_3 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+            banded_2 = tl.where(row[:, None] - source[None, :] == 1, product_3, 0.0)
+            # Q X^T
+            scores = banded + banded_2
             live_2 = is_source.to(tl.float32)
             # P: source weights by read
             weights = live_2 * live_2
@@ -685,11 +723,6 @@ def state(
             )
             # p_C: last row of P
             last_weights = channels_7 * live_2[:, None]
-            k = tl.load(
-                k_block + source[:, None] * k_row + feature[None, :],
-                mask=is_source[:, None] & is_feature[None, :],
-                other=0.0,
-            ).to(tl.float32)
             product_2 += tl.dot(
                 tl.trans((last_weights * k).to(ROW_DOT)),
                 v.to(ROW_DOT),
@@ -899,11 +932,14 @@ def errors(
     channels_5_blocks_pointer,
     errors_blocks_pointer,
     inverse_0_blocks_pointer,
+    k_pointer,
     kk_pointer,
     length_pointer,
     memory_blocks_pointer,
     position_pointer,
     v_pointer,
+    k_head,
+    k_row,
     kk_head,
     kk_row,
     v_head,
@@ -945,6 +981,7 @@ def errors(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # (I + A)^-1
     inverse = tl.load(
@@ -969,11 +1006,22 @@ def errors(
         other=0.0,
     )
     product = tl.dot((read_decay * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
-    # Q X^T
-    scores = tl.load(
+    channels_5 = tl.load(
         channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
+    )
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_2 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # Q X^T
+    scores = tl.where(row[:, None] - row[None, :] >= 2, channels_5, 0.0) + tl.where(
+        row[:, None] - row[None, :] == 1,
+        product_2,
+        0.0,
     )
     live_2 = live.to(tl.float32)
     # P: source weights by read
@@ -985,9 +1033,9 @@ def errors(
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
-    product_2 = tl.dot(attention.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
+    product_3 = tl.dot(attention.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
     # what the block's start predicts for each key
-    predictions_given = product + product_2
+    predictions_given = product + product_3
     # E = (I + A)^-1 R
     errors = tl.dot(
         tl.trans(inverse.to(ROW_DOT)),
@@ -1754,6 +1802,7 @@ def mixed_rows_1(
     # P: source weights by read
     weights = live_2 * live_2
     d_scores = d_attention * weights[None, :]
+    banded = tl.where(row[:, None] - row[None, :] >= 2, d_scores, 0.0)
     for feature_start in range(0, K, BLOCK_K):
         feature = feature_start + tl.arange(0, BLOCK_K)
         is_feature = feature < K
@@ -1767,7 +1816,7 @@ def mixed_rows_1(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        decayed_rows = channel_mix(d_scores, k, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        decayed_rows = channel_mix(banded, k, log_alpha, True, ROW_DOT, ROW_PRECISION)
         tl.store(
             mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             decayed_rows,
@@ -1778,7 +1827,7 @@ def mixed_rows_1(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        decayed_rows_2 = channel_mix_back(d_scores, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        decayed_rows_2 = channel_mix_back(banded, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
         tl.store(
             mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             decayed_rows_2,
@@ -1839,7 +1888,7 @@ def mixed_rows_2(
     live_2 = live.to(tl.float32)
     # P: source weights by read
     weights = live_2 * live_2
-    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_4 * weights[None, :]), 0.0)
+    banded = tl.where(row[:, None] - row[None, :] >= 2, -(sum_4 * weights[None, :]), 0.0)
     for feature_start in range(0, K, BLOCK_K):
         feature = feature_start + tl.arange(0, BLOCK_K)
         is_feature = feature < K
@@ -1858,13 +1907,13 @@ def mixed_rows_2(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        decayed_rows = channel_mix(d_scores, kk * a, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        decayed_rows = channel_mix(banded, kk * a, log_alpha, True, ROW_DOT, ROW_PRECISION)
         tl.store(
             mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             decayed_rows,
             mask=(row < ROWS)[:, None] & is_feature[None, :],
         )
-        decayed_rows_2 = channel_mix_back(d_scores, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        decayed_rows_2 = channel_mix_back(banded, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
         tl.store(
             mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             decayed_rows_2,
@@ -2063,6 +2112,7 @@ def output_gradient_v(
     d_v_pointer,
     d_y_pointer,
     k_pointer,
+    kk_pointer,
     length_pointer,
     position_pointer,
     q_pointer,
@@ -2072,6 +2122,8 @@ def output_gradient_v(
     d_y_row,
     k_head,
     k_row,
+    kk_head,
+    kk_row,
     q_head,
     q_row,
     tokens,
@@ -2111,6 +2163,7 @@ def output_gradient_v(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     d_memory_next = tl.load(
@@ -2132,18 +2185,29 @@ def output_gradient_v(
         other=0.0,
     ).to(tl.float32)
     product = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    # Q X^T
-    scores = tl.load(
+    channels_5 = tl.load(
         channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
+    )
+    kk = tl.load(
+        kk_block + row[:, None] * kk_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_2 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # Q X^T
+    scores = tl.where(row[:, None] - row[None, :] >= 2, channels_5, 0.0) + tl.where(
+        row[:, None] - row[None, :] == 1,
+        product_2,
+        0.0,
     )
     d_predictions_given = tl.load(
         d_predictions_given_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
-    product_2 = tl.dot(
+    product_3 = tl.dot(
         tl.trans(scores.to(ROW_DOT)),
         d_predictions_given.to(ROW_DOT),
         input_precision=ROW_PRECISION,
@@ -2168,8 +2232,8 @@ def output_gradient_v(
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
-    product_3 = tl.dot(tl.trans(scores_2.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined = product + product_2 * weights[:, None] + product_3 * weights[:, None]
+    product_4 = tl.dot(tl.trans(scores_2.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    combined = product + product_3 * weights[:, None] + product_4 * weights[:, None]
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
@@ -2186,7 +2250,6 @@ def output_gradient_q(
     channels_6_blocks_pointer,
     channels_7_blocks_pointer,
     d_a_pointer,
-    d_kk_pointer,
     d_log_alpha_pointer,
     d_q_pointer,
     k_pointer,
@@ -2205,6 +2268,7 @@ def output_gradient_q(
     sum_0_blocks_pointer,
     sum_1_blocks_pointer,
     sum_2_blocks_pointer,
+    sum_4_blocks_pointer,
     sum_5_blocks_pointer,
     sum_7_blocks_pointer,
     sum_8_blocks_pointer,
@@ -2213,8 +2277,6 @@ def output_gradient_q(
     a_row,
     d_a_head,
     d_a_row,
-    d_kk_head,
-    d_kk_row,
     d_log_alpha_head,
     d_log_alpha_row,
     d_q_head,
@@ -2234,8 +2296,10 @@ def output_gradient_q(
     BLOCK_ROWS: tl.constexpr,
     K: tl.constexpr,
     ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
 ):
-    """Gradients of one block: d_q, d_log_alpha, d_kk, d_a."""
+    """Gradients of one block: d_q, d_log_alpha, d_a."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -2264,6 +2328,12 @@ def output_gradient_q(
     d_scores = -(sum_5 * weights[None, :])
     total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores, 0.0), 1)
     sum_9 = tl.load(sum_9_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    banded = tl.where(row[:, None] - row[None, :] == 1, -(sum_4 * weights[None, :]), 0.0)
     for feature_start in range(0, K, BLOCK_K):
         feature = feature_start + tl.arange(0, BLOCK_K)
         is_feature = feature < K
@@ -2403,38 +2473,53 @@ def output_gradient_q(
             combined_2 + combined_7 + running,
             mask=live[:, None] & is_feature[None, :],
         )
+        product = tl.dot(tl.trans(banded.to(ROW_DOT)), kk.to(ROW_DOT), input_precision=ROW_PRECISION)
         # p_C: last row of P
         last_weights = channels_7 * live_2[:, None]
-        combined_8 = mixed_3 + mixed_5 - sum_8 * last_weights
-        value_3 = total[:, None] * q
-        combined_9 = combined_8 * a + (mixed_0 + sum_0 * read_decay_2 + mixed_2 + value_3 * a)
-        d_kk_block = d_kk_pointer + (batch * tokens + start) * d_kk_row + head * d_kk_head
-        tl.store(
-            d_kk_block + row[:, None] * d_kk_row + feature[None, :],
-            combined_9,
-            mask=live[:, None] & is_feature[None, :],
-        )
+        combined_8 = (product + mixed_3 + mixed_5 - sum_8 * last_weights) * kk + total[:, None] * q * kk
         d_a_block = d_a_pointer + (batch * tokens + start) * d_a_row + head * d_a_head
         tl.store(
             d_a_block + row[:, None] * d_a_row + feature[None, :],
-            combined_8 * kk + value_3 * kk,
+            combined_8,
             mask=live[:, None] & is_feature[None, :],
         )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_k(
+    a_pointer,
+    channels_4_blocks_pointer,
     channels_7_blocks_pointer,
     d_k_pointer,
+    d_kk_pointer,
+    k_pointer,
+    kk_pointer,
     length_pointer,
+    mixed_0_blocks_pointer,
     mixed_1_blocks_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    mixed_5_blocks_pointer,
     mixed_7_blocks_pointer,
     position_pointer,
     q_pointer,
+    sum_0_blocks_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    sum_5_blocks_pointer,
     sum_7_blocks_pointer,
+    sum_8_blocks_pointer,
     sum_9_blocks_pointer,
+    a_head,
+    a_row,
     d_k_head,
     d_k_row,
+    d_kk_head,
+    d_kk_row,
+    k_head,
+    k_row,
+    kk_head,
+    kk_row,
     q_head,
     q_row,
     tokens,
@@ -2446,8 +2531,10 @@ def output_gradient_k(
     BLOCK_ROWS: tl.constexpr,
     K: tl.constexpr,
     ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
 ):
-    """Gradients of one block: d_k."""
+    """Gradients of one block: d_k, d_kk."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -2461,9 +2548,34 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     live_2 = live.to(tl.float32)
+    d_attention = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = d_attention * weights[None, :]
+    banded = tl.where(row[:, None] - row[None, :] == 1, d_scores, 0.0)
     sum_9 = tl.load(sum_9_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    banded_2 = tl.where(row[:, None] - row[None, :] == 1, -(sum_4 * weights[None, :]), 0.0)
+    sum_5 = tl.load(
+        sum_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    d_scores_2 = -(sum_5 * weights[None, :])
+    total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores_2, 0.0), 1)
     for feature_start in range(0, K, BLOCK_K):
         feature = feature_start + tl.arange(0, BLOCK_K)
         is_feature = feature < K
@@ -2479,6 +2591,12 @@ def output_gradient_k(
         )
         # p_C: last row of P
         last_weights = channels_7 * live_2[:, None]
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.dot(tl.trans(banded.to(ROW_DOT)), kk.to(ROW_DOT), input_precision=ROW_PRECISION)
         mixed_1 = tl.load(
             mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
@@ -2494,10 +2612,69 @@ def output_gradient_k(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        combined = sum_7 * last_weights + mixed_1 + mixed_7 + (sum_9 * (live_2 * live_2))[:, None] * q
+        combined = (
+            sum_7 * last_weights + product + mixed_1 + mixed_7 + (sum_9 * (live_2 * live_2))[:, None] * q
+        )
         d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
             d_k_block + row[:, None] * d_k_row + feature[None, :],
             combined,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        product_2 = tl.dot(tl.trans(banded_2.to(ROW_DOT)), kk.to(ROW_DOT), input_precision=ROW_PRECISION)
+        mixed_3 = tl.load(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        mixed_5 = tl.load(
+            mixed_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        sum_8 = tl.load(
+            sum_8_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        a = tl.load(
+            a_block + row[:, None] * a_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_3 = tl.dot(banded.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        mixed_0 = tl.load(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        sum_0 = tl.load(
+            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        # a: decay of the memory since the block's start
+        read_decay = tl.load(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        product_4 = tl.dot(banded_2.to(ROW_DOT), (kk * a).to(ROW_DOT), input_precision=ROW_PRECISION)
+        mixed_2 = tl.load(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined_2 = product_3 + mixed_0 + sum_0 * read_decay + product_4 + mixed_2 + total[:, None] * q * a
+        combined_3 = (product_2 + mixed_3 + mixed_5 - sum_8 * last_weights) * a + combined_2
+        d_kk_block = d_kk_pointer + (batch * tokens + start) * d_kk_row + head * d_kk_head
+        tl.store(
+            d_kk_block + row[:, None] * d_kk_row + feature[None, :],
+            combined_3,
             mask=live[:, None] & is_feature[None, :],
         )

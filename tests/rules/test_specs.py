@@ -95,8 +95,14 @@ GRID = [
     for K, V in SIZES
     if name not in EXACT or (K, V) in ((16, 16), (48, 80))
 ]
+# Interpreted, a token at a time costs as much as a block elsewhere; decays by channel are many products.
+BY_TOKEN = [name for name in EXACT if schedule(load_rule(name)).schedule == "recurrent"]
+BY_CHANNEL = [name for name in SPECS if load_rule(name).retention.alpha.kind == "channel"]
 KERNEL_GRID = [
-    (name, T, K, V) for name in SPECS for T, K, V in sorted(THIN) if name not in EXACT or K * V <= 32 * 64
+    (name, T, K, V)
+    for name in SPECS
+    for T, K, V in sorted(THIN)
+    if (name not in EXACT or K * V <= 32 * 64) and (name not in BY_TOKEN or T < 64)
 ]
 each_wide = pytest.mark.parametrize("name", WIDE)
 each_length = pytest.mark.parametrize("T", LENGTHS)
@@ -133,7 +139,8 @@ def test_torch(name, T, K, V):
 @pytest.mark.parametrize(("name", "T", "K", "V"), KERNEL_GRID)
 def test_interpreted(name, T, K, V):
     case = make_case(load_rule(name), Shape(B=1, T=T, H=1, K=K, V=V), seed=T + K, start=start_of(T, K))
-    check(case, "triton", splits_of(T)[::2])
+    slow = name in (*BY_TOKEN, *BY_CHANNEL)
+    check(case, "triton", splits_of(T)[2:] if slow and T else splits_of(T)[::2])
 
 
 @each_wide
@@ -147,9 +154,10 @@ def test_wide_torch(name, blocks, more, size, start):
 
 @pytest.mark.parametrize("name", KERNELS)
 def test_wide_interpreted(name):
-    """Blocks of 16 tokens: one that ends, and one that stays open."""
+    """Blocks of 16 tokens: one that ends, and one that stays open; maps at every token are slow."""
     rule = wide_rule(name, largest=16)
-    for T, start in ((16, "fresh"), (19, "state")):
+    maps = any(entry.at == "token" for entry in rule.optimizer.transform)
+    for T, start in ((19, "state"),) if maps else ((16, "fresh"), (19, "state")):
         check(make_case(rule, Shape(B=1, T=T, H=1, K=4, V=4), seed=T, start=start), "triton")
 
 
@@ -232,15 +240,17 @@ def test_dtypes_interpreted(name, dtype):
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 def test_heads_in_groups(name, backend):
     """Fewer key heads, more query heads: gradients of the shared ones are sums."""
-    shape = Shape(B=1, T=9, H=2, K=8, V=6, query_heads=4, key_heads=1)
-    check(make_case(load_rule(name), shape), backend, [(), (4,)])
+    T, splits = (9, [(), (4,)]) if backend == "torch" else (5, [(2,)])
+    shape = Shape(B=1, T=T, H=2, K=8, V=6, query_heads=4, key_heads=1)
+    check(make_case(load_rule(name), shape), backend, splits)
 
 
 @each_spec
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 def test_same_call_same_bits(name, backend):
     """No sum depends on timing: repeated calls agree to the last bit, values and gradients."""
-    case = make_case(load_rule(name), Shape(B=2, T=37, H=2, K=16, V=16), start="state")
+    shape = Shape(B=2, T=37, H=2, K=16, V=16) if backend == "torch" else Shape(B=1, T=5, H=2, K=16, V=16)
+    case = make_case(load_rule(name), shape, start="state")
     first = run_case(case, backend)
     for _ in range(3 if backend == "torch" else 1):
         again = run_case(case, backend)
