@@ -15,13 +15,14 @@ from dataclasses import replace
 
 import pytest
 import torch
+from torch import Tensor
 
 from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import load_rule, shipped_specs
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.verify.measure import BARS
-from tests.rules.compare import Case, Shape, check, check_random, make_case, run_case
+from tests.rules.compare import Case, Shape, check, check_random, compiled, error, make_case, run_case
 
 SPECS = (
     "comba",
@@ -159,6 +160,30 @@ def test_wide_interpreted(name):
     maps = any(entry.at == "token" for entry in rule.optimizer.transform)
     for T, start in ((19, "state"),) if maps else ((16, "fresh"), (19, "state")):
         check(make_case(rule, Shape(B=1, T=T, H=1, K=4, V=4), seed=T, start=start), "triton")
+
+
+@each_wide
+def test_wide_one_token_after_any_prefix(name):
+    """prefill(n) then one token equals the last row of n + 1 tokens, and the state is as large after each."""
+    rule = wide_rule(name)
+    operator = compiled(rule, "torch")
+    case = make_case(rule, Shape(B=1, T=131, H=2, K=8, V=8))
+    tensors = {name: value.float() for name, value in case.arguments.items()}
+    memory = {name.partition(".")[2] or "M": tensors.pop(name) for name in [*tensors] if "memory" in name}
+    start = {"initial_memory": memory} if memory else {}
+    by_token = {"q", "k", "v", *(entry.name for entry in operator.signature.tensors if entry.per_token)}
+
+    def rows(begin: int, end: int) -> dict[str, Tensor]:
+        return {name: x[:, begin:end] if name in by_token else x for name, x in tensors.items()}
+
+    whole, _ = operator(**rows(0, 131), **start)
+    sizes = set()
+    for n in range(1, 131, 13):
+        _, state = operator(**rows(0, n), **start, output_final_state=True)
+        y, _ = operator(**rows(n, n + 1), initial_state=state)
+        assert error(y[:, 0], whole[:, n])[0] <= 1e-5, n
+        sizes.add(tuple((part, tuple(tensor.shape)) for part, tensor in state.tensors().items()))
+    assert len(sizes) == 1
 
 
 @each_wide
