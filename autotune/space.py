@@ -114,8 +114,8 @@ def _has_loop(kernel: EmittedKernel) -> bool:
 
 
 def _walked_extent(kernel: EmittedKernel, sizes: CallSizes) -> int:
-    """The padded length of the axis of the state that a kernel walks."""
-    return padded(dict(sizes.own)[kernel.kernel.walk or ""])
+    """The padded length of the axis of the state, or of keys, that a kernel walks."""
+    return padded(({"K": sizes.key} | dict(sizes.own))[kernel.kernel.walk or ""])
 
 
 def _within(values: list[int], most: int) -> tuple[int, ...]:

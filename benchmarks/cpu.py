@@ -6,10 +6,11 @@
 
 Sections: `operator` (omeganet_linear against a plain torch dual form under torch autograd), `layer`
 (MemoryLayer against titans-pytorch's NeuralMemory, if it is installed), `length` (time per token of a long
-sequence against a short one), `memory` (peak memory against the length), `decode` (one-token calls); of
-deep memories `titans` (a two-layer MLP against NeuralMemory), `atlas` (Newton-Schulz at every token against
-a plain torch program that holds a matrix per token under torch autograd), `atlas_memory` (their peaks) and
-`memory_deep` (peak of a long sequence against its inputs, outputs and checkpoints).
+sequence against a short one), `memory` (peak memory against the length), `decode` (one-token calls of
+several rules after 1 to 100,000 tokens); of deep memories `titans` (a two-layer MLP against NeuralMemory),
+`atlas` (Newton-Schulz at every token against a plain torch program that holds a matrix per token under torch
+autograd), `atlas_memory` (their peaks) and `memory_deep` (peak of a long sequence against its inputs,
+outputs and checkpoints).
 
 `layer` also runs the layer's matrix products with weights alone: no layer with these projections is faster.
 `--clock process` counts processor time instead of elapsed time: on a shared machine with `--threads 1` the
@@ -33,14 +34,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.cpu_sections import deep, layers, measure, memory, omega
+from benchmarks.cpu_sections import decode, deep, layers, measure, memory, omega
 
 SECTIONS = {
     "operator": omega.operator_section,
     "layer": layers.matrix_section,
     "length": omega.length_section,
     "memory": memory.length_section,
-    "decode": omega.decode_section,
+    "decode": decode.section,
     "titans": layers.titans_section,
     "atlas": deep.atlas_section,
     "atlas_memory": memory.atlas_section,

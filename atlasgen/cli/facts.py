@@ -159,6 +159,14 @@ def _count(shape: Iterable[int]) -> int:
     return total
 
 
+# What a matrix memory means to each schedule.
+_OF_A_MATRIX = {
+    "dual": "a block's gradient is one product Xᵀ E: the dual form",
+    "wy": "the system's matrix is made of products of rows, X Xᵀ; solved, a block's gradient is Xᵀ E",
+    "recurrent": "a token's gradient is one outer product x eᵀ",
+}
+
+
 def reasons(rule: MemoryRule, form: str) -> list[tuple[str, str]]:
     """(property, what it means) for each property of the rule by which the schedule `form` was chosen."""
     found = []
@@ -173,7 +181,7 @@ def reasons(rule: MemoryRule, form: str) -> list[tuple[str, str]]:
     else:
         found.append(("loss not linear in pred", "errors of a block are taken at its M*, all at once"))
     if rule.memory.kind == "matrix":
-        found.append(("memory is a matrix", "a block's gradient is one product Xᵀ E: the dual form"))
+        found.append(("memory is a matrix", _OF_A_MATRIX[form]))
     if rule.depends_on_memory and form == "dual":
         found.append(
             (f"depends on M*, block = {rule.block.size}", "blocks are sequential, tokens of one are not")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from atlasgen.emit.cuts import Cuts, block_stores, is_gate_only, rows_can_walk, weight_of
 from atlasgen.emit.pieces import ERROR_GRADIENT, pieces_of
-from atlasgen.emit.plan import Kernel, Phase, Store
+from atlasgen.emit.plan import Kernel, Phase, Store, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY
+from atlasgen.emit.shared_sums import are_shared, shared_mixes, shared_sums, sums_of_matrices, walks_keys
 from atlasgen.ir import build
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import Contribution
@@ -64,9 +66,9 @@ class BackwardPlanner:
         """The kernels of the split form, without the prologue."""
         cuts = self.cuts
         loaded = {**cuts.buffers, **cuts.carry_blocks()}
-        maps = self._maps(loaded)
+        again = (*self._maps(loaded), *self._solutions(loaded), *self._given(loaded))
         early = [cuts.row_kernels(kind, loaded) for kind in EARLY]
-        sequential = (*maps, *early[0], *early[1], *early[2], *self._sums(), self._state_gradient(loaded))
+        sequential = (*again, *early[0], *early[1], *early[2], *self._sums(), self._state_gradient(loaded))
         return (*sequential, *self._output_gradients(), *self.gate_gradients())
 
     def _maps(self, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
@@ -78,6 +80,26 @@ class BackwardPlanner:
             "updates", "The maps of one block, again.", "grid", "whole", block_stores(maps), dict(loaded)
         )
         loaded |= maps
+        return (kernel,)
+
+    def _solutions(self, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
+        """The kernel that makes the errors of a block's rows again; adds them to `loaded`."""
+        cuts, doc = self.cuts, "The errors of one block's rows, again."
+        if not cuts.solved:
+            return ()
+        values = cuts.parallel_or(list(cuts.solved), set(loaded), "whole")
+        kernel = Kernel("errors", doc, "grid", values, block_stores(cuts.solved), dict(loaded))
+        loaded |= cuts.solved
+        return (kernel,)
+
+    def _given(self, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
+        """The kernel of what the loop over blocks needs and can be had before it; adds it to `loaded`."""
+        cuts, doc = self.cuts, "Gradients of one block's errors from its reads alone."
+        if not cuts.given:
+            return ()
+        values = cuts.parallel_or(list(cuts.given), set(loaded), "whole")
+        kernel = Kernel("read_gradients", doc, "grid", values, block_stores(cuts.given), dict(loaded))
+        loaded |= cuts.given
         return (kernel,)
 
     def _sums(self) -> tuple[Kernel, ...]:
@@ -100,7 +122,7 @@ class BackwardPlanner:
             "The gradient of the memory from the last block to the first, saved after each.",
             "reverse",
             self.cuts.parallel_or(roots, set(loaded), "whole"),
-            block_stores(self.cuts.map_gradients),
+            block_stores({**self.cuts.map_gradients, **self.cuts.solved_gradients}),
             loaded,
             walk_rows,
             backward.carries,
@@ -190,20 +212,34 @@ class BackwardPlanner:
 
     def _output_gradients(self) -> tuple[Kernel, ...]:
         cuts, (early, _, _) = self.cuts, self.gate_cut()
-        groups = pieces_of(cuts, early)
         loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
         loaded |= {**cuts.saved_rows(*EARLY, "state_gradients"), **cuts.maps, **cuts.map_gradients}
+        loaded |= {**cuts.solved, **cuts.given, **cuts.solved_gradients}
         kernels = list(cuts.row_kernels("late_gradients", loaded))
-        for suffix, stores in groups.items():
-            nodes = scales_inside([store.node for store in stores], set(loaded), cuts.walk or "V")
-            stores = [replace(store, node=node) for store, node in zip(stores, nodes, strict=True)]
-            values = self.cuts.parallel_or(nodes, set(loaded), "walked")
-            name = f"output_gradient{suffix}"
-            doc = "Gradients of one block: " + ", ".join(store.target for store in stores) + "."
-            kernels.append(Kernel(name, doc, "grid", values, tuple(stores), dict(loaded), walk=cuts.walk))
+        known: dict[Node, str] = cuts.buffers
+        if are_shared(cuts, early, set(loaded)):
+            for make in (partial(shared_sums, cuts), shared_mixes):
+                kernels += make(early, loaded)
+                loaded |= {store.node: store.target for kernel in kernels for store in kernel.stores}
+            known, early = loaded, [store for store in early if store.node not in loaded]
+        for suffix, stores in pieces_of(cuts, early, known).items():
+            kernels.append(self._output_gradient(suffix, stores, loaded))
             # What a kernel leaves beside gradients, later ones read instead of making it again.
-            loaded |= {store.node: store.target for store in groups[suffix] if store.target == ERROR_GRADIENT}
+            loaded |= {store.node: store.target for store in stores if store.target == ERROR_GRADIENT}
         return tuple(kernels)
+
+    def _output_gradient(self, suffix: str, stores: list[Store], loaded: dict[Node, str]) -> Kernel:
+        """The kernel of one piece of the gradients; of values without V it walks K where it can."""
+        cuts, stop = self.cuts, set(loaded)
+        nodes = [store.node for store in stores]
+        values: ValueMode = "none"
+        axis = cuts.walk or ("K" if walks_keys(nodes, stop) else None)
+        if cuts.walk or any("V" in node.dims for node in walk(nodes, stop)):
+            nodes = scales_inside(nodes, stop, cuts.walk or "V")
+            values = cuts.parallel_or(nodes, stop, "walked")
+        found = tuple(replace(store, node=node) for store, node in zip(stores, nodes, strict=True))
+        doc = "Gradients of one block: " + ", ".join(store.target for store in stores) + "."
+        return Kernel(f"output_gradient{suffix}", doc, "grid", values, found, dict(loaded), walk=axis)
 
     def gate_gradients(self) -> tuple[Kernel, ...]:
         """The kernels that take gradients of gate-only values to the gates."""
@@ -221,7 +257,9 @@ class BackwardPlanner:
             doc = "Gradients of one block's gates, from those of decays and weights: "
             doc += ", ".join(store.target for store in stores) + "."
             if stores:
-                kernels.append(Kernel(name, doc, "grid", "none", tuple(stores), loaded))
+                parts = sums_of_matrices(name, stores, loaded)
+                known = loaded | {part.node: part.target for kernel in parts for part in kernel.stores}
+                kernels += [*parts, Kernel(name, doc, "grid", "none", tuple(stores), known)]
         return tuple(kernels)
 
     def fused(self) -> Kernel:

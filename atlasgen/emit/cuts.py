@@ -9,7 +9,7 @@ from atlasgen.emit.plan import SINGLE, Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
 from atlasgen.emit.single_rows import TOKEN_FORMS
-from atlasgen.ir.node import Node, walk
+from atlasgen.ir.node import ROWS, Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
 
 GATE_KINDS = ("token", "head", "position", "live", "exists", "border")
@@ -80,6 +80,37 @@ def _iterated(roots: list[Node], op: str, name: str) -> dict[Node, str]:
     return {node: f"{name}_{index}_blocks" for index, node in enumerate(found)}
 
 
+def _solutions(
+    nodes: Sequence[Node], inverses: Mapping[Node, str], names: Mapping[Node, str]
+) -> dict[Node, str]:
+    """What inverses between a block's rows make of rows, [rows, V], by buffer name."""
+    found = [node for node in nodes if node.op == "dot" and any(a in inverses for a in node.args)]
+    named = [names.get(node, "solution") for node in found]
+    alike = [named[:index].count(name) for index, name in enumerate(named)]
+    return {
+        node: f"{name}_{count + 1}_blocks" if count else f"{name}_blocks"
+        for node, name, count in zip(found, named, alike, strict=True)
+    }
+
+
+def _given_sums(roots: list[Node], stop: set[Node], carries: Sequence[Carry]) -> dict[Node, str]:
+    """Rows of V under `roots` that are sums over other rows and need no carry, by buffer name."""
+    late = {carry.leaf for carry in carries}
+    found: list[Node] = []
+    for node in walk(roots, stop):
+        if node not in stop and any(argument in late for argument in node.args):
+            late.add(node)
+        elif node not in stop and node.op == "dot" and node["dim"] in ROWS and _is_row_of_values(node):
+            found.append(node)
+    inside = {part for node in found for part in walk(list(node.args), stop)}
+    top = [node for node in found if node not in inside]
+    return {node: f"given_{index}_blocks" for index, node in enumerate(top)}
+
+
+def _is_row_of_values(node: Node) -> bool:
+    return len(node.dims) == 2 and node.dims[0] in ROWS and node.dims[1] == "V"
+
+
 def _of_channels(program: BlockProgram) -> dict[Node, str]:
     """What decays by channel make of a block's rows alone, by buffer name: it needs no state."""
     found = [
@@ -104,9 +135,11 @@ class Cuts:
     """One rule's programs under a structure, and the values that kernels leave in buffers for others.
 
     buffers: values that need no state: of gates alone, what decays by channel make of rows, and inverses of
-    systems between a block's rows. sums: vectors of rows that sum over V, see `_value_sums`. maps,
-    map_gradients: iterated maps of a block's whole matrices and their gradients, which one kernel makes for
-    all.
+    systems between a block's rows. solved, solved_gradients: what those make of rows: the errors, and the
+    gradients of what the block's start gives for them. given: rows of V that the gradient of the memory
+    needs and that need none of it. sums: vectors of rows that sum over V, see
+    `_value_sums`. maps, map_gradients: iterated maps of a block's whole matrices and their gradients, which
+    one kernel makes for all.
     """
 
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
@@ -127,6 +160,14 @@ class Cuts:
         self.map_gradients = (
             {} if alone else _iterated(backward.roots(), "newton_schulz_gradient", "d_update")
         )
+        names = {**backward.names, **program.names}
+        self.solved = {} if alone else _solutions(program.nodes(), self.inverses, names)
+        later = [node for node in walk(backward.roots(), set(self.solved)) if node not in self.solved]
+        self.solved_gradients = {} if alone else _solutions(later, self.inverses, names)
+        known = {*self.buffers, *self.carry_blocks(), *self.solved}
+        self.given = {}
+        if self.solved:
+            self.given = _given_sums(self.state_gradient_roots(), known, backward.carries)
         self.sums = {} if fused or self.tokens or self.walk else self._value_sums()
 
     def _row_stages(self) -> dict[str, list[RowStage]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from atlasgen.emit.cuts import Cuts
 from atlasgen.emit.plan import Store
 from atlasgen.ir.node import Node, walk
@@ -9,8 +11,11 @@ from atlasgen.ir.node import Node, walk
 ERROR_GRADIENT = "d_errors_rows"
 
 
-def pieces_of(cuts: Cuts, stores: list[Store]) -> dict[str, list[Store]]:
-    """Stores by piece; what is not q, k or v goes where it shares most products."""
+def pieces_of(cuts: Cuts, stores: list[Store], loaded: Mapping[Node, str]) -> dict[str, list[Store]]:
+    """Stores by piece; what is not q, k or v goes where it shares most products.
+
+    loaded: values that the kernels read.
+    """
     if cuts.structure.pieces == 1:
         return {"": stores}
     halo = ["d_k_halo", "d_v_halo"]
@@ -40,11 +45,11 @@ def pieces_of(cuts: Cuts, stores: list[Store]) -> dict[str, list[Store]]:
         suffix: [store for store in stores if store.target in targets] for suffix, targets in groups.items()
     }
     placed = {store.target for group in chosen.values() for store in group}
-    products = {suffix: _products(cuts, group) for suffix, group in chosen.items()}
+    products = {suffix: _products(cuts, group, loaded) for suffix, group in chosen.items()}
     filled = [suffix for suffix in groups if chosen[suffix]]
     for store in stores:
         if store.target not in placed:
-            own = _products(cuts, [store])
+            own = _products(cuts, [store], loaded)
             halo_first = sorted(filled, key=lambda suffix: not store.target.endswith(suffix))
             chosen[max(halo_first, key=lambda suffix: len(own & products[suffix]))].append(store)
     return {suffix: group for suffix, group in chosen.items() if group}
@@ -55,7 +60,13 @@ def _error_gradient(cuts: Cuts, stores: list[Store]) -> list[Store]:
     nodes = {store.target: store.node for store in stores}
     if not {"d_k", "d_v"} <= set(nodes):
         return []
-    stop = {*cuts.buffers, *cuts.carry_blocks(), *cuts.next_blocks(), *cuts.program.nodes()}
+    stop = {
+        *cuts.buffers,
+        *cuts.carry_blocks(),
+        *cuts.next_blocks(),
+        *cuts.program.nodes(),
+        *cuts.solved_gradients,
+    }
     shared = set(walk([nodes["d_k"]], stop)) - stop
     rows = [
         node
@@ -73,9 +84,15 @@ def _carried(cuts: Cuts, stores: list[Store]) -> dict[str, tuple[str, ...]]:
     return {store.target: store.axes for store in weights if leaves & set(walk([store.node], stop))}
 
 
-def _products(cuts: Cuts, stores: list[Store]) -> set[Node]:
-    """Products with values: a kernel that walks V makes them in its loop, and others after it."""
-    nodes = walk([store.node for store in stores], set(cuts.buffers))
+def _products(cuts: Cuts, stores: list[Store], loaded: Mapping[Node, str]) -> set[Node]:
+    """Products with values: a kernel that walks V makes them in its loop, and others after it.
+
+    Without values: products and matrices that are read.
+    """
+    nodes = walk([store.node for store in stores], set(loaded))
     if cuts.deep:
         return {node for node in nodes if node.op == "dot"}
+    if not any("V" in node.dims for node in nodes):
+        made = ("dot", "channel_mix", "channel_scores")
+        return {node for node in nodes if node.op in made or (node in loaded and len(node.dims) > 1)}
     return {node for node in nodes if node.op == "dot" and "V" in (*node.dims, node["dim"])}

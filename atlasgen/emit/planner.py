@@ -6,6 +6,7 @@ from atlasgen.emit.backward_plan import BackwardPlanner
 from atlasgen.emit.cuts import Cuts, block_stores, rows_can_walk
 from atlasgen.emit.plan import Kernel, Plan, Store, Structure
 from atlasgen.emit.refusals import refuse_structure, refuse_without_kernels
+from atlasgen.emit.shared_sums import matrices_apart, parts_of, walks_keys
 from atlasgen.emit.token_plan import token_plan
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BackwardProgram, BlockProgram
@@ -19,7 +20,7 @@ class ForwardPlanner:
 
     def split(self) -> tuple[Kernel, ...]:
         """The kernels of the split form, without the prologue."""
-        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks(), **self.cuts.maps}
+        loaded = {**self.cuts.buffers, **self.cuts.carry_blocks(), **self.cuts.maps, **self.cuts.solved}
         rows = [self.cuts.row_kernels(kind, loaded) for kind in ("sources", "reads")]
         return (self._state(), *rows[0], *rows[1], self._output(loaded))
 
@@ -28,10 +29,15 @@ class ForwardPlanner:
         kernels = []
         if self.cuts.gates:
             doc = "Decays and window weights of one block: what depends on the gates alone."
-            kernels.append(Kernel("gates", doc, "grid", "none", block_stores(self.cuts.gates)))
+            for name, values in matrices_apart("gates", self.cuts.gates):
+                kernels.append(Kernel(name, doc, "grid", "none", block_stores(values)))
         if self.cuts.channels:
             doc = "Decays by channel of one block, and the products of rows that they act in."
-            kernels.append(Kernel("channels", doc, "grid", "none", block_stores(self.cuts.channels)))
+            given = self.cuts.gates
+            for name, values in parts_of("channels", self.cuts.channels):
+                axis = "K" if walks_keys(list(values), set(given)) else None
+                stores = block_stores(values)
+                kernels.append(Kernel(name, doc, "grid", "none", stores, dict(given), walk=axis))
         if self.cuts.inverses:
             doc = "How the errors of one block's rows follow from what its start predicts."
             stores = block_stores(self.cuts.inverses)
@@ -53,7 +59,7 @@ class ForwardPlanner:
             "The memory from block to block, saved at the start of each.",
             "forward",
             cuts.parallel_or(roots, set(cuts.buffers), "whole"),
-            block_stores(cuts.maps),
+            block_stores({**cuts.maps, **cuts.solved}),
             dict(cuts.buffers),
             cuts.structure.walk_rows and rows_can_walk(roots, set(cuts.buffers)),
             cuts.program.carries,
@@ -87,7 +93,7 @@ class ForwardPlanner:
             "output",
             "The reads of one block.",
             "grid",
-            self.cuts.parallel_or(roots, {*self.cuts.buffers, *self.cuts.maps}, "whole"),
+            self.cuts.parallel_or(roots, set(loaded), "whole"),
             self._output_store(),
             loaded,
             walk=self.cuts.walk,

@@ -157,7 +157,7 @@ def constants_of(
     kernel: EmittedKernel, sizes: CallSizes, tiles: KernelTiles, dot: Any, precision: str
 ) -> dict[str, Any]:
     """Compile-time constants of a kernel for a call."""
-    whole = kernel.kernel.values == "whole"
+    whole, by_key = kernel.kernel.values == "whole", kernel.kernel.walk == "K"
     block_v = padded(sizes.value) if whole else min(tiles.block_v, padded(sizes.value))
     table = {
         "ROWS": sizes.rows,
@@ -168,7 +168,7 @@ def constants_of(
         "V": sizes.value,
         "BLOCK_ROWS": padded(sizes.rows),
         "BLOCK_HALO": padded(sizes.halo),
-        "BLOCK_K": padded(sizes.key),
+        "BLOCK_K": min(padded(tiles.block_hidden), padded(sizes.key)) if by_key else padded(sizes.key),
         "BLOCK_V": block_v,
         "BLOCK_AGES": triton.next_power_of_2(sizes.window),
         "TILE_ROWS": min(tiles.tile_rows, padded(sizes.rows)),

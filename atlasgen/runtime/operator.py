@@ -52,7 +52,9 @@ class MemoryOperator:
         self._steps = MicroSteps(rule)
 
     def __repr__(self) -> str:
-        return f"MemoryOperator({self.rule.name}, backend={self.backend!r})"
+        chosen = {name: value for name, value in self.options.arguments.items() if value is not None}
+        words = (f"{name}={value!r}" for name, value in {"backend": self.backend, **chosen}.items())
+        return f"MemoryOperator({', '.join((self.rule.name, *words))})"
 
     def __copy__(self) -> MemoryOperator:
         return self  # nothing in it ever changes

@@ -5,6 +5,10 @@
 
 for channels of the key; for channels of the value D stays beside E, by column. No momentum, no window: then
 every source counts in one row, and D is a product of decays between two rows.
+
+Pairs of rows between which nothing decays are plain products: a reader and its own write, and, where the
+reader's decay has not acted, the write of the row before. Among the others they would enter the gradient of
+every decay twice, with opposite signs, and strong decays would drown in their rounding.
 """
 
 from __future__ import annotations
@@ -38,6 +42,9 @@ class Channels:
     def scores(self, left: Node, right: Node, reach: Reach) -> Node:
         """[r, s]: left [r, axis] times right [s, axis], with the decays between."""
         result = build.channel_scores(left, right, self.log, "r", "s", self.axis, not reach.decayed)
+        if not reach.decayed:
+            before = build.mask(build.dot(left, right, self.axis), "r", "s", 1, 1)
+            result = build.add(build.mask(result, "r", "s", 2, None), before)
         if not reach.own:
             return result
         same = build.sum_(build.mul(left, build.relabel(right, {"s": "r"})), self.axis)
@@ -46,7 +53,10 @@ class Channels:
     def mixed(self, matrix: Node, rows: Node, reach: Reach) -> Node:
         """[r, axis]: the matrix [r, s] times rows [s, axis], with the decays between."""
         exclusive = not reach.decayed
-        result = build.channel_mix(matrix, rows, self.log, "r", "r", "s", self.axis, exclusive)
+        decaying = build.mask(matrix, "r", "s", 2, None) if exclusive else matrix
+        result = build.channel_mix(decaying, rows, self.log, "r", "r", "s", self.axis, exclusive)
+        if exclusive:
+            result = build.add(result, build.dot(build.mask(matrix, "r", "s", 1, 1), rows, "s"))
         if not reach.own:
             return result
         same = build.sum_(build.mask(matrix, "r", "s", 0, 0), "s")

@@ -98,7 +98,23 @@ def admitted(rule: MemoryRule) -> dict[str, list[Refusal]]:
 
 def refused(rule: MemoryRule) -> list[Refusal]:
     """Why no schedule serves the rule: the refusals of the one that is nearest; empty where one does."""
-    return min(admitted(rule).values(), key=len)
+    found = admitted(rule)
+    return found[_chosen(found)]
+
+
+def _chosen(found: dict[str, list[Refusal]]) -> str:
+    """The first schedule that serves, or the nearest: the one with the fewest refusals.
+
+    Of equals one that takes the rule's blocks as they are, and then recurrent, the last, which takes most.
+    """
+    serving = [name for name, refusals in found.items() if not refusals]
+    if serving:
+        return serving[0]
+
+    def distance(name: str) -> tuple[int, bool]:
+        return len(found[name]), any(entry.field == "block.size" for entry in found[name])
+
+    return min(reversed(found), key=distance)
 
 
 def _programmed(rule: MemoryRule) -> MemoryRule:
@@ -119,7 +135,7 @@ def schedule(rule: MemoryRule, name: str | None = None) -> Scheduled:
     if name is not None and name not in found:
         known = ", ".join(found)
         raise CompileError("schedule", name, "it is no schedule", f"one of {known}", rule=rule.name)
-    chosen = name or min(found, key=lambda entry: len(found[entry]))
+    chosen = name or _chosen(found)
     others = [entry for entry, refusals in found.items() if not refusals]
     for field, value, reason, nearest in found[chosen]:
         if name is not None and others:

@@ -1,4 +1,4 @@
-"""The Omega rule with a matrix memory: against a plain torch dual form, by length, token by token."""
+"""The Omega rule with a matrix memory: against a plain torch dual form, and by length."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize, pad
 
 import atlasgen
-from benchmarks.cpu_sections.measure import Run, agree, both_of, compared, forward_of, interleaved
+from benchmarks.cpu_sections.measure import agree, both_of, compared, forward_of, interleaved
 
 BATCH, HEADS, SIZE, WINDOW, BLOCK = 1, 4, 64, 16, 64
 RULE = "omeganet_linear"
@@ -114,23 +114,4 @@ def length_section(quick: bool) -> dict[str, Any]:
             f"  {title:20} time per token at T={long}: {ratio:.2f}x that at T={short} (fastest runs: "
             f"{fastest:.2f}x), {1e6 * min(each[long]):.2f} us"
         )
-    return found
-
-
-def decode_section(quick: bool) -> dict[str, Any]:
-    """Microseconds of a one-token call with a state, after contexts of two lengths."""
-    operator = atlasgen.compile(RULE, backend="torch")
-    rounds, found = (3 if quick else 200), {}
-    contexts = (64, 256) if quick else (1000, 16000)
-    with torch.no_grad():
-        states = {n: operator(**problem(n, False), output_final_state=True)[1] for n in contexts}
-        token = problem(1, False)
-
-        def call(n: int) -> Run:
-            return lambda: operator(**token, initial_state=states[n], output_final_state=True)
-
-        seconds = interleaved({str(n): call(n) for n in contexts}, rounds)
-    for name, own in seconds.items():
-        found[name] = 1e6 * statistics.median(own)
-        print(f"  one token after {name:6} tokens: {found[name]:6.0f} us, fastest {1e6 * min(own):.0f} us")
     return found

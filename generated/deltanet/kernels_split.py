@@ -140,6 +140,7 @@ def inverse(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def state(
+    errors_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -202,9 +203,9 @@ def state(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -256,6 +257,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -267,14 +273,13 @@ def state(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output(
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     y_pointer,
     k_head,
     k_row,
@@ -282,8 +287,6 @@ def output(
     lr_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     y_head,
     y_row,
     tokens,
@@ -325,7 +328,6 @@ def output(
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -350,10 +352,84 @@ def output(
     scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
     # (Q X^T) * P
     attention = tl.where(row[:, None] >= row[None, :], last_weights[None, :] * scores, 0.0)
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = product - product_2
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    errors_blocks_pointer,
+    inverse_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    k_head,
+    k_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
         other=0.0,
     )
     # what the block's start predicts for each key
@@ -367,11 +443,99 @@ def output(
     residual = predictions_given - v
     # E = (I + A)^-1 R
     errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = product - product_2
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def read_gradients(
+    d_y_pointer,
+    given_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    lr_pointer,
+    position_pointer,
+    q_pointer,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    lr_head,
+    lr_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block's errors from its reads alone."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_reads = tl.load(
+        d_y_block + row[:, None] * d_y_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    live_2 = live.to(tl.float32)
+    # p_C: last row of P
+    last_weights = lr * live_2
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # Q X^T
+    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # (Q X^T) * P
+    attention = tl.where(row[:, None] >= row[None, :], last_weights[None, :] * scores, 0.0)
+    product = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    tl.store(
+        given_0_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -379,7 +543,9 @@ def state_gradient(
     d_memory_final_pointer,
     d_memory_next_blocks_pointer,
     d_memory_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
+    given_0_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -451,16 +617,6 @@ def state_gradient(
             mask=is_feature[:, None] & is_value[None, :],
         )
         d_residual = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
@@ -478,16 +634,12 @@ def state_gradient(
                 d_memory_next.to(DOT),
                 input_precision=PRECISION,
             )
-            # Q X^T
-            scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-            # (Q X^T) * P
-            attention = tl.where(row[:, None] >= source[None, :], last_weights[None, :] * scores, 0.0)
-            product_2 = tl.dot(
-                tl.trans(attention.to(ROW_DOT)),
-                d_reads.to(ROW_DOT),
-                input_precision=ROW_PRECISION,
+            given_0 = tl.load(
+                given_0_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+                other=0.0,
             )
-            d_errors = -product - product_2
+            d_errors = -product - given_0
             # (I + A)^-1
             inverse = tl.load(
                 inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
@@ -495,14 +647,29 @@ def state_gradient(
                 other=0.0,
             )
             d_residual += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        tl.store(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_residual,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         k_2 = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_3 = tl.dot(tl.trans(k_2.to(ROW_DOT)), d_residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product_4 = tl.dot(tl.trans(q.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-        d_memory_next = d_memory_next + product_3 + product_4
+        product_2 = tl.dot(tl.trans(k_2.to(ROW_DOT)), d_residual.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_3 = tl.dot(tl.trans(q.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_memory_next = d_memory_next + product_2 + product_3
     if GRAD_INITIAL:
         tl.store(
             d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
@@ -512,27 +679,93 @@ def state_gradient(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_v(
-    d_errors_rows_pointer,
-    d_memory_next_blocks_pointer,
-    d_v_pointer,
+def value_sums_rows(
+    d_residual_blocks_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
+    errors_blocks_pointer,
     length_pointer,
-    lr_pointer,
     position_pointer,
-    q_pointer,
-    d_v_head,
-    d_v_row,
+    sum_0_blocks_pointer,
+    sum_3_blocks_pointer,
     d_y_head,
     d_y_row,
-    k_head,
-    k_row,
-    lr_head,
-    lr_row,
-    q_head,
-    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_0_blocks, sum_3_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 += tl.dot(
+            d_residual.to(ROW_DOT),
+            tl.trans(errors.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_memory(
+    d_residual_blocks_pointer,
+    d_y_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    sum_1_blocks_pointer,
+    sum_4_blocks_pointer,
+    d_y_head,
+    d_y_row,
     tokens,
     heads,
     blocks,
@@ -549,7 +782,136 @@ def output_gradient_v(
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_v, d_errors_rows."""
+    """Sums over V of one block that several gradients need: sum_1_blocks, sum_4_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 += tl.dot(
+            d_residual.to(ROW_DOT),
+            tl.trans(memory.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+    tl.store(
+        sum_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_d_memory_next(
+    d_memory_next_blocks_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_2_blocks_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            errors.to(ROW_DOT),
+            tl.trans(d_memory_next.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_v(
+    d_residual_blocks_pointer,
+    d_v_pointer,
+    length_pointer,
+    position_pointer,
+    d_v_head,
+    d_v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_v."""
     program = tl.program_id(0)
     value_tile = program % tl.cdiv(V, BLOCK_V)
     program = program // tl.cdiv(V, BLOCK_V)
@@ -558,8 +920,6 @@ def output_gradient_v(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
     is_value = value < V
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
@@ -569,82 +929,34 @@ def output_gradient_v(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    d_memory_next = tl.load(
-        d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-        mask=is_feature[:, None] & is_value[None, :],
+    d_residual = tl.load(
+        d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
-    product = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
-    live_2 = live.to(tl.float32)
-    # p_C: last row of P
-    last_weights = lr * live_2
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # Q X^T
-    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    # (Q X^T) * P
-    attention = tl.where(row[:, None] >= row[None, :], last_weights[None, :] * scores, 0.0)
-    product_2 = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined = -(product * last_weights[:, None]) - product_2
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_3 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
-        -product_3,
+        -d_residual,
         mask=live[:, None] & is_value[None, :],
-    )
-    tl.store(
-        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-        combined,
-        mask=(row < ROWS)[:, None] & is_value[None, :],
     )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_q(
     d_q_pointer,
-    d_y_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
     lr_pointer,
-    memory_blocks_pointer,
     position_pointer,
-    v_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
     d_q_head,
     d_q_row,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
     lr_head,
     lr_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -652,14 +964,10 @@ def output_gradient_q(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     ROW_DOT: tl.constexpr,
     ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
 ):
     """Gradients of one block: d_q."""
     program = tl.program_id(0)
@@ -668,8 +976,6 @@ def output_gradient_q(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -677,99 +983,63 @@ def output_gradient_q(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    sum_0 = tl.load(
+        sum_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     live_2 = live.to(tl.float32)
     # p_C: last row of P
     last_weights = lr * live_2
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+    d_scores = tl.where(row[:, None] >= row[None, :], -(sum_0 * last_weights[None, :]), 0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        product = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        sum_1 = tl.load(
+            sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product += tl.dot(
-            d_reads.to(ROW_DOT),
-            tl.trans((errors * last_weights[:, None]).to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            product + sum_1,
+            mask=live[:, None] & is_feature[None, :],
         )
-        product_2 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-    product_3 = tl.dot(
-        tl.where(row[:, None] >= row[None, :], -product, 0.0).to(ROW_DOT),
-        k.to(ROW_DOT),
-        input_precision=ROW_PRECISION,
-    )
-    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
-    tl.store(
-        d_q_block + row[:, None] * d_q_row + feature[None, :],
-        product_3 + product_2,
-        mask=live[:, None] & is_feature[None, :],
-    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_k(
-    d_errors_rows_pointer,
     d_k_pointer,
     d_lr_pointer,
-    d_memory_next_blocks_pointer,
-    d_y_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
     lr_pointer,
-    memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
+    sum_0_blocks_pointer,
+    sum_2_blocks_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
     d_k_head,
     d_k_row,
     d_lr_head,
     d_lr_row,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
     lr_head,
     lr_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -777,14 +1047,12 @@ def output_gradient_k(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
     DOT: tl.constexpr,
     K: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     ROW_DOT: tl.constexpr,
     ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
 ):
     """Gradients of one block: d_k, d_lr."""
     program = tl.program_id(0)
@@ -793,8 +1061,6 @@ def output_gradient_k(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -802,119 +1068,68 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_4 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_5 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_6 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_7 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
+    total = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    # Q X^T
+    scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    # Q X^T
+    scores_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     live_2 = live.to(tl.float32)
     # p_C: last row of P
     last_weights = lr * live_2
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-            mask=(row < ROWS)[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        value_2 = errors * last_weights[:, None]
-        product += tl.dot(
-            d_residual.to(ROW_DOT),
-            tl.trans(value_2.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_3 += tl.dot(
-            value_2.to(ROW_DOT),
-            tl.trans(d_memory_next.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        product_4 += tl.dot(
-            d_residual.to(ROW_DOT),
-            tl.trans(memory.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        product_5 += tl.dot(
-            d_residual.to(ROW_DOT),
-            tl.trans(errors.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        product_6 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        product_8 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-        product_7 += tl.sum(errors * product_8, 1)
-    banded = tl.where(row[:, None] - row[None, :] >= 1, -product, 0.0)
-    product_9 = tl.dot(tl.trans(banded.to(ROW_DOT)), k.to(ROW_DOT), input_precision=ROW_PRECISION)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
+    sum_3 = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
-    ).to(tl.float32)
-    product_10 = tl.dot(
-        tl.trans(tl.where(row[:, None] >= row[None, :], -product_2, 0.0).to(ROW_DOT)),
-        q.to(ROW_DOT),
-        input_precision=ROW_PRECISION,
     )
-    product_11 = tl.dot(banded.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined = product_9 + product_10 - product_3 + (product_4 + product_11)
-    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-    tl.store(
-        d_k_block + row[:, None] * d_k_row + feature[None, :],
-        combined,
-        mask=live[:, None] & is_feature[None, :],
+    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * last_weights[None, :]), 0.0)
+    sum_0 = tl.load(
+        sum_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
     )
-    # Q X^T
-    scores = tl.dot(k.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    banded_2 = tl.where(row[:, None] - row[None, :] >= 1, -(product_5 * scores), 0.0)
-    # Q X^T
-    scores_2 = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    banded_3 = tl.where(row[:, None] >= row[None, :], -(product_6 * scores_2), 0.0)
-    value_3 = (tl.sum(banded_2, 0) + tl.sum(banded_3, 0) - product_7) * live_2
+    d_scores_2 = tl.where(row[:, None] >= row[None, :], -(sum_0 * last_weights[None, :]), 0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        sum_2 = tl.load(
+            sum_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        total += tl.sum(-(sum_2 * k), 1)
+        scores += tl.dot(k.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        scores_2 += tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        product = tl.dot(tl.trans(d_scores.to(ROW_DOT)), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_2 = tl.dot(tl.trans(d_scores_2.to(ROW_DOT)), q.to(ROW_DOT), input_precision=ROW_PRECISION)
+        sum_4 = tl.load(
+            sum_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        product_3 = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        combined = product + product_2 - sum_2 * last_weights[:, None] + (sum_4 + product_3)
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined,
+            mask=live[:, None] & is_feature[None, :],
+        )
+    banded = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * scores), 0.0)
+    banded_2 = tl.where(row[:, None] >= row[None, :], -(sum_0 * scores_2), 0.0)
+    d_last_weights = total + tl.sum(banded, 0) + tl.sum(banded_2, 0)
     d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
-    tl.store(d_lr_block + row * d_lr_row, value_3, mask=live)
+    tl.store(d_lr_block + row * d_lr_row, d_last_weights * live_2, mask=live)

@@ -238,6 +238,7 @@ def inverse(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def state(
+    errors_blocks_pointer,
     gate_kept_pointer,
     gate_last_weights_pointer,
     gate_read_decay_pointer,
@@ -360,6 +361,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -371,22 +377,19 @@ def state(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output(
+    errors_blocks_pointer,
     gate_read_decay_pointer,
     gate_weights_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     y_pointer,
     k_head,
     k_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     y_head,
     y_row,
     tokens,
@@ -427,7 +430,6 @@ def output(
     live = (row >= first) & (row < last)
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     q = tl.load(
@@ -456,15 +458,92 @@ def output(
     )
     # (Q X^T) * P
     attention = scores * weights
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = read_decay[:, None] * product - product_2
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    errors_blocks_pointer,
+    gate_read_decay_pointer,
+    inverse_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    k_head,
+    k_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    product_2 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
     # what the block's start predicts for each key
-    predictions_given = read_decay[:, None] * product_2
+    predictions_given = read_decay[:, None] * product
     v = tl.load(
         v_block + row[:, None] * v_row + value[None, :],
         mask=live[:, None] & is_value[None, :],
@@ -474,11 +553,98 @@ def output(
     residual = predictions_given - v
     # E = (I + A)^-1 R
     errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_3 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = read_decay[:, None] * product - product_3
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def read_gradients(
+    d_y_pointer,
+    gate_weights_pointer,
+    given_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block's errors from its reads alone."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_reads = tl.load(
+        d_y_block + row[:, None] * d_y_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # Q X^T
+    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # (Q X^T) * P
+    attention = scores * weights
+    product = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    tl.store(
+        given_0_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -486,11 +652,12 @@ def state_gradient(
     d_memory_final_pointer,
     d_memory_next_blocks_pointer,
     d_memory_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
     gate_kept_pointer,
     gate_last_weights_pointer,
     gate_read_decay_pointer,
-    gate_weights_pointer,
+    given_0_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -558,16 +725,6 @@ def state_gradient(
             mask=is_feature[:, None] & is_value[None, :],
         )
         d_residual = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
@@ -587,22 +744,12 @@ def state_gradient(
                 d_memory_next.to(DOT),
                 input_precision=PRECISION,
             )
-            # Q X^T
-            scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-            # P: source weights by read
-            weights = tl.load(
-                gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
-                mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
+            given_0 = tl.load(
+                given_0_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                mask=(source < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
-            # (Q X^T) * P
-            attention = scores * weights
-            product_2 = tl.dot(
-                tl.trans(attention.to(ROW_DOT)),
-                d_reads.to(ROW_DOT),
-                input_precision=ROW_PRECISION,
-            )
-            d_errors = -product - product_2
+            d_errors = -product - given_0
             # (I + A)^-1
             inverse = tl.load(
                 inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
@@ -610,6 +757,11 @@ def state_gradient(
                 other=0.0,
             )
             d_residual += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        tl.store(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_residual,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         # a_C: decay of the memory over the block
         kept = tl.load(gate_kept_pointer + slot)
         # a: decay of the memory since the block's start
@@ -619,17 +771,27 @@ def state_gradient(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_3 = tl.dot(
+        product_2 = tl.dot(
             tl.trans(k_2.to(ROW_DOT)),
             (d_residual * read_decay[:, None]).to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        product_4 = tl.dot(
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_3 = tl.dot(
             tl.trans(q.to(ROW_DOT)),
             (d_reads * read_decay[:, None]).to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        d_memory_next = d_memory_next * kept + product_3 + product_4
+        d_memory_next = d_memory_next * kept + product_2 + product_3
     if GRAD_INITIAL:
         tl.store(
             d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
@@ -639,140 +801,17 @@ def state_gradient(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_v(
-    d_errors_rows_pointer,
-    d_memory_next_blocks_pointer,
-    d_v_pointer,
-    d_y_pointer,
-    gate_last_weights_pointer,
-    gate_weights_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
-    length_pointer,
-    position_pointer,
-    q_pointer,
-    d_v_head,
-    d_v_row,
-    d_y_head,
-    d_y_row,
-    k_head,
-    k_row,
-    q_head,
-    q_row,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
-    K: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
-):
-    """Gradients of one block: d_v, d_errors_rows."""
-    program = tl.program_id(0)
-    value_tile = program % tl.cdiv(V, BLOCK_V)
-    program = program // tl.cdiv(V, BLOCK_V)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
-    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
-    is_value = value < V
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    d_memory_next = tl.load(
-        d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-        mask=is_feature[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    product = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    # p_C: last row of P
-    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # Q X^T
-    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    # P: source weights by read
-    weights = tl.load(
-        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # (Q X^T) * P
-    attention = scores * weights
-    product_2 = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined = -(product * last_weights[:, None]) - product_2
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_3 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
-    d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
-    tl.store(
-        d_v_block + row[:, None] * d_v_row + value[None, :],
-        -product_3,
-        mask=live[:, None] & is_value[None, :],
-    )
-    tl.store(
-        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-        combined,
-        mask=(row < ROWS)[:, None] & is_value[None, :],
-    )
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_q(
-    d_q_pointer,
+def value_sums_memory(
+    d_residual_blocks_pointer,
     d_y_pointer,
     gate_read_decay_pointer,
-    gate_weights_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
     length_pointer,
     memory_blocks_pointer,
     position_pointer,
-    v_pointer,
-    d_q_head,
-    d_q_row,
+    sum_0_blocks_pointer,
+    sum_4_blocks_pointer,
     d_y_head,
     d_y_row,
-    k_head,
-    k_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -789,7 +828,7 @@ def output_gradient_q(
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_q."""
+    """Sums over V of one block that several gradients need: sum_0_blocks, sum_4_blocks."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -806,23 +845,10 @@ def output_gradient_q(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
@@ -841,60 +867,178 @@ def output_gradient_q(
             tl.trans(memory.to(DOT)),
             input_precision=PRECISION,
         )
-        product_3 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = read_decay[:, None] * product_3
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-    # P: source weights by read
-    weights = tl.load(
-        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_4 = tl.dot((product_2 * weights).to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
-    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+        )
+        product_2 += tl.dot(
+            (d_residual * read_decay[:, None]).to(ROW_DOT),
+            tl.trans(memory.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
     tl.store(
-        d_q_block + row[:, None] * d_q_row + feature[None, :],
-        product - product_4,
-        mask=live[:, None] & is_feature[None, :],
+        sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+    tl.store(
+        sum_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_k(
-    d_errors_rows_pointer,
-    d_k_pointer,
-    d_memory_next_blocks_pointer,
+def value_sums_rows(
+    d_residual_blocks_pointer,
     d_y_pointer,
-    gate_last_weights_pointer,
-    gate_read_decay_pointer,
-    gate_weights_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
+    d_y_head,
+    d_y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_1_blocks, sum_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 += tl.dot(
+            d_residual.to(ROW_DOT),
+            tl.trans(errors.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        sum_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_d_memory_next(
+    d_memory_next_blocks_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_3_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            errors.to(ROW_DOT),
+            tl.trans(d_memory_next.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_memory_of_rows(
+    d_residual_blocks_pointer,
+    d_y_pointer,
     k_pointer,
     length_pointer,
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
-    d_k_head,
-    d_k_row,
+    sum_5_blocks_pointer,
+    sum_6_blocks_pointer,
     d_y_head,
     d_y_row,
     k_head,
     k_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -907,9 +1051,261 @@ def output_gradient_k(
     K: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_5_blocks, sum_6_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    total = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    total_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        total += tl.sum(d_residual * product, 1)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        total_2 += tl.sum(d_reads * product_2, 1)
+    tl.store(sum_5_blocks_pointer + slot * ROWS + row, total, mask=row < ROWS)
+    tl.store(sum_6_blocks_pointer + slot * ROWS + row, total_2, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_carried_of_rows(
+    d_gate_kept_pointer,
+    d_memory_next_blocks_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: d_gate_kept."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    d_kept = 0.0
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_kept += tl.sum(tl.sum(d_memory_next * memory, 0), 0)
+    tl.store(d_gate_kept_pointer + slot, d_kept)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_v(
+    d_residual_blocks_pointer,
+    d_v_pointer,
+    length_pointer,
+    position_pointer,
+    d_v_head,
+    d_v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_v."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_residual = tl.load(
+        d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
+    tl.store(
+        d_v_block + row[:, None] * d_v_row + value[None, :],
+        -d_residual,
+        mask=live[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_q(
+    d_q_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    d_q_head,
+    d_q_row,
+    k_head,
+    k_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
     ROW_DOT: tl.constexpr,
     ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
+):
+    """Gradients of one block: d_q."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    sum_1 = tl.load(
+        sum_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        sum_0 = tl.load(
+            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.dot((sum_1 * weights).to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            sum_0 - product,
+            mask=live[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_k(
+    d_k_pointer,
+    gate_last_weights_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    d_k_head,
+    d_k_row,
+    k_head,
+    k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
 ):
     """Gradients of one block: d_k."""
     program = tl.program_id(0)
@@ -918,8 +1314,6 @@ def output_gradient_k(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -928,127 +1322,80 @@ def output_gradient_k(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_4 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+    sum_2 = tl.load(
+        sum_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # p_C: last row of P
-    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-            mask=(row < ROWS)[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_5 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = read_decay[:, None] * product_5
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product += tl.dot(d_residual.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_2 += tl.dot(
-            (errors * last_weights[:, None]).to(ROW_DOT),
-            tl.trans(d_memory_next.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        product_3 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        product_4 += tl.dot(
-            (d_residual * read_decay[:, None]).to(ROW_DOT),
-            tl.trans(memory.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
     # P: source weights by read
     weights = tl.load(
         gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(product * weights), 0.0)
-    product_6 = tl.dot(tl.trans(d_scores.to(ROW_DOT)), k.to(ROW_DOT), input_precision=ROW_PRECISION)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
+    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_2 * weights), 0.0)
+    # p_C: last row of P
+    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    sum_1 = tl.load(
+        sum_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
-    ).to(tl.float32)
-    product_7 = tl.dot(
-        tl.trans((product_3 * weights).to(ROW_DOT)),
-        q.to(ROW_DOT),
-        input_precision=ROW_PRECISION,
     )
-    product_8 = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined = product_6 - product_2 - product_7 + (product_4 + product_8)
-    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-    tl.store(
-        d_k_block + row[:, None] * d_k_row + feature[None, :],
-        combined,
-        mask=live[:, None] & is_feature[None, :],
-    )
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.dot(tl.trans(d_scores.to(ROW_DOT)), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        sum_3 = tl.load(
+            sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 = tl.dot(
+            tl.trans((sum_1 * weights).to(ROW_DOT)),
+            q.to(ROW_DOT),
+            input_precision=ROW_PRECISION,
+        )
+        sum_4 = tl.load(
+            sum_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        product_3 = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        combined = product - sum_3 * last_weights[:, None] - product_2 + (sum_4 + product_3)
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined,
+            mask=live[:, None] & is_feature[None, :],
+        )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_weights(
-    d_errors_rows_pointer,
     d_gate_last_weights_pointer,
     d_gate_weights_pointer,
-    d_memory_next_blocks_pointer,
-    d_y_pointer,
-    gate_read_decay_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
-    memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
-    d_y_head,
-    d_y_row,
+    sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
+    sum_3_blocks_pointer,
     k_head,
     k_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1056,14 +1403,10 @@ def output_gradient_weights(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
     DOT: tl.constexpr,
     K: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
 ):
     """Gradients of one block: d_gate_weights, d_gate_last_weights."""
     program = tl.program_id(0)
@@ -1072,8 +1415,6 @@ def output_gradient_weights(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -1082,187 +1423,78 @@ def output_gradient_weights(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+    # Q X^T
+    scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    # Q X^T
+    scores_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    d_last_weights = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        scores += tl.dot(k.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        scores_2 += tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        sum_3 = tl.load(
+            sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_last_weights += tl.sum(-(sum_3 * k), 1)
+    sum_2 = tl.load(
+        sum_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
+    banded = tl.where(row[:, None] - row[None, :] >= 1, -(sum_2 * scores), 0.0)
+    sum_1 = tl.load(
+        sum_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
-    ).to(tl.float32)
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-            mask=(row < ROWS)[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_4 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = read_decay[:, None] * product_4
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product += tl.dot(d_residual.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_5 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-        product_3 += tl.sum(errors * product_5, 1)
-    # Q X^T
-    scores = tl.dot(k.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    banded = tl.where(row[:, None] - row[None, :] >= 1, -(product * scores), 0.0)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # Q X^T
-    scores_2 = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    d_weights = banded - product_2 * scores_2
+    )
+    d_weights = banded - sum_1 * scores_2
     tl.store(
         d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         d_weights,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
-    tl.store(d_gate_last_weights_pointer + slot * ROWS + row, -product_3, mask=row < ROWS)
+    tl.store(d_gate_last_weights_pointer + slot * ROWS + row, d_last_weights, mask=row < ROWS)
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_carried(
-    d_errors_rows_pointer,
-    d_gate_kept_pointer,
     d_gate_read_decay_pointer,
-    d_memory_next_blocks_pointer,
-    d_y_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
     length_pointer,
-    memory_blocks_pointer,
     position_pointer,
-    q_pointer,
-    d_y_head,
-    d_y_row,
-    k_head,
-    k_row,
-    q_head,
-    q_row,
+    sum_5_blocks_pointer,
+    sum_6_blocks_pointer,
     tokens,
     heads,
     blocks,
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
-    K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
 ):
-    """Gradients of one block: d_gate_read_decay, d_gate_kept."""
+    """Gradients of one block: d_gate_read_decay."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
     slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    d_read_decay = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    d_kept = 0.0
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-            mask=(row < ROWS)[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        d_read_decay += tl.sum(d_residual * product, 1)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        product_2 = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        d_read_decay += tl.sum(d_reads * product_2, 1)
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        d_kept += tl.sum(tl.sum(d_memory_next * memory, 0), 0)
+    sum_5 = tl.load(sum_5_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    sum_6 = tl.load(sum_6_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    d_read_decay = sum_5 + sum_6
     tl.store(d_gate_read_decay_pointer + slot * ROWS + row, d_read_decay, mask=row < ROWS)
-    tl.store(d_gate_kept_pointer + slot, d_kept)
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])

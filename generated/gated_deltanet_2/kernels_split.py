@@ -296,8 +296,6 @@ def channels(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -309,85 +307,91 @@ def channels(
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
-    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
-    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
-    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
-    # a: decay of the memory since the block's start
-    read_decay = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
-        ),
-        0.0,
-    )
-    tl.store(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        read_decay,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
+    decayed_scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    # Q X^T
+    scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_scores += channel_scores(q, k, log_alpha, False, DOT, PRECISION)
+        bk = tl.load(
+            bk_block + row[:, None] * bk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        scores += channel_scores(bk, k, log_alpha, False, DOT, PRECISION)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            read_decay,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        # a_C: decay of the memory over the block
+        kept = tl.where(
+            is_feature,
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == 0.0,
+                    tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(channels_3_blocks_pointer + slot * K + feature, kept, mask=is_feature)
+        until_end = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                    tl.sum(log_alpha_coarse, 0)
+                    - log_alpha_coarse_sum
+                    + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            until_end,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
     tl.store(
         channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        channel_scores(q, k, log_alpha, False, DOT, PRECISION),
+        decayed_scores,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
-    bk = tl.load(
-        bk_block + row[:, None] * bk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # Q X^T
-    scores = channel_scores(bk, k, log_alpha, False, DOT, PRECISION)
     tl.store(
         channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         scores,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    # a_C: decay of the memory over the block
-    kept = tl.where(
-        is_feature,
-        tl.exp(
-            tl.where(
-                tl.sum(log_alpha_reset, 0) == 0.0,
-                tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
-                float("-inf"),
-            )
-        ),
-        0.0,
-    )
-    tl.store(channels_3_blocks_pointer + slot * K + feature, kept, mask=is_feature)
-    until_end = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(
-                tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
-                tl.sum(log_alpha_coarse, 0)
-                - log_alpha_coarse_sum
-                + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
-                float("-inf"),
-            )
-        ),
-        0.0,
-    )
-    tl.store(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        until_end,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
 
 
@@ -444,6 +448,7 @@ def state(
     channels_0_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
+    errors_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -505,9 +510,9 @@ def state(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
         wv_block = wv_pointer + (batch * tokens + start) * wv_row + head * wv_head
+        k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -571,6 +576,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -582,25 +592,19 @@ def state(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output(
-    bk_pointer,
     channels_0_blocks_pointer,
     channels_1_blocks_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    wv_pointer,
     y_pointer,
-    bk_head,
-    bk_row,
     k_head,
     k_row,
     q_head,
     q_row,
-    wv_head,
-    wv_row,
     y_head,
     y_row,
     tokens,
@@ -641,8 +645,6 @@ def output(
     live = (row >= first) & (row < last)
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    wv_block = wv_pointer + (batch * tokens + start) * wv_row + head * wv_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(
         channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
@@ -678,10 +680,81 @@ def output(
     weights = live_2 * live_2
     # (Q X^T) * P
     attention = scores * weights[None, :]
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = product - product_2
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    bk_pointer,
+    channels_0_blocks_pointer,
+    errors_blocks_pointer,
+    inverse_0_blocks_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    wv_pointer,
+    bk_head,
+    bk_row,
+    wv_head,
+    wv_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
+    wv_block = wv_pointer + (batch * tokens + start) * wv_row + head * wv_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(
+        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
         other=0.0,
     )
     bk = tl.load(
@@ -689,6 +762,11 @@ def output(
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
     # what the block's start predicts for each key
     predictions_given = tl.dot((read_decay * bk).to(DOT), memory.to(DOT), input_precision=PRECISION)
     wv = tl.load(
@@ -700,24 +778,113 @@ def output(
     residual = predictions_given - wv
     # E = (I + A)^-1 R
     errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = product - product_2
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def read_gradients(
+    channels_1_blocks_pointer,
+    d_y_pointer,
+    given_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block's errors from its reads alone."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_reads = tl.load(
+        d_y_block + row[:, None] * d_y_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    channels_1 = tl.load(
+        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
+    # Q X^T
+    scores = channels_1 + banded
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    # (Q X^T) * P
+    attention = scores * weights[None, :]
+    product = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    tl.store(
+        given_0_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def state_gradient(
     bk_pointer,
     channels_0_blocks_pointer,
-    channels_1_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
     d_memory_final_pointer,
     d_memory_next_blocks_pointer,
     d_memory_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
+    given_0_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -779,30 +946,15 @@ def state_gradient(
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
         d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
         q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-        bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
         tl.store(
             d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             d_memory_next,
             mask=is_feature[:, None] & is_value[None, :],
         )
         d_residual = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        k = tl.load(
-            k_block + row[:, None] * k_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
@@ -814,30 +966,18 @@ def state_gradient(
             live_2 = is_source.to(tl.float32)
             # p_C: last row of P
             last_weights = channels_4 * live_2[:, None]
-            k_2 = tl.load(
+            k = tl.load(
                 k_block + source[:, None] * k_row + feature[None, :],
                 mask=is_source[:, None] & is_feature[None, :],
                 other=0.0,
             ).to(tl.float32)
-            product = tl.dot((last_weights * k_2).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-            channels_1 = tl.load(
-                channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
-                mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
+            product = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+            given_0 = tl.load(
+                given_0_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                mask=(source < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
-            banded = tl.where(row[:, None] == source[None, :], tl.sum(q * k, 1)[:, None], 0.0)
-            # Q X^T
-            scores = channels_1 + banded
-            # P: source weights by read
-            weights = live_2 * live_2
-            # (Q X^T) * P
-            attention = scores * weights[None, :]
-            product_2 = tl.dot(
-                tl.trans(attention.to(ROW_DOT)),
-                d_reads.to(ROW_DOT),
-                input_precision=ROW_PRECISION,
-            )
-            d_errors = -product - product_2
+            d_errors = -product - given_0
             # (I + A)^-1
             inverse = tl.load(
                 inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
@@ -845,6 +985,11 @@ def state_gradient(
                 other=0.0,
             )
             d_residual += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        tl.store(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_residual,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         # a_C: decay of the memory over the block
         kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
         # a: decay of the memory since the block's start
@@ -858,17 +1003,27 @@ def state_gradient(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_3 = tl.dot(
+        product_2 = tl.dot(
             tl.trans((read_decay * bk).to(ROW_DOT)),
             d_residual.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        product_4 = tl.dot(
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_3 = tl.dot(
             tl.trans((read_decay * q).to(ROW_DOT)),
             d_reads.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        d_memory_next = d_memory_next * kept[:, None] + product_3 + product_4
+        d_memory_next = d_memory_next * kept[:, None] + product_2 + product_3
     if GRAD_INITIAL:
         tl.store(
             d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
@@ -878,30 +1033,16 @@ def state_gradient(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_q(
-    bk_pointer,
-    channels_0_blocks_pointer,
-    d_q_pointer,
+def value_sums_memory(
+    d_residual_blocks_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
     length_pointer,
-    log_alpha_pointer,
     memory_blocks_pointer,
     position_pointer,
-    wv_pointer,
-    bk_head,
-    bk_row,
-    d_q_head,
-    d_q_row,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
     d_y_head,
     d_y_row,
-    k_head,
-    k_row,
-    log_alpha_head,
-    log_alpha_row,
-    wv_head,
-    wv_row,
     tokens,
     heads,
     blocks,
@@ -918,7 +1059,7 @@ def output_gradient_q(
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_q."""
+    """Sums over V of one block that several gradients need: sum_0_blocks, sum_1_blocks."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -935,125 +1076,47 @@ def output_gradient_q(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    wv_block = wv_pointer + (batch * tokens + start) * wv_row + head * wv_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    bk = tl.load(
-        bk_block + row[:, None] * bk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    live_2 = live.to(tl.float32)
-    # P: source weights by read
-    weights = live_2 * live_2
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
-        ).to(tl.float32)
+        )
         memory = tl.load(
             memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot((read_decay * bk).to(DOT), memory.to(DOT), input_precision=PRECISION)
-        wv = tl.load(
-            wv_block + row[:, None] * wv_row + value[None, :],
+        product += tl.dot(d_residual.to(ROW_DOT), tl.trans(memory.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - wv
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product += tl.dot(
-            d_reads.to(ROW_DOT),
-            tl.trans((errors * weights[:, None]).to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
         product_2 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-    value_2 = -product
-    total = tl.sum(tl.where(row[:, None] == row[None, :], value_2, 0.0), 1)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows = channel_mix(value_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined = total[:, None] * k + decayed_rows + product_2 * read_decay
-    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
-        d_q_block + row[:, None] * d_q_row + feature[None, :],
-        combined,
-        mask=live[:, None] & is_feature[None, :],
+        sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+    tl.store(
+        sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_k(
-    bk_pointer,
-    channels_0_blocks_pointer,
-    channels_1_blocks_pointer,
-    channels_3_blocks_pointer,
-    channels_4_blocks_pointer,
-    d_bk_pointer,
-    d_k_pointer,
-    d_log_alpha_pointer,
+def value_sums_carried_of_rows(
     d_memory_next_blocks_pointer,
-    d_wv_pointer,
-    d_y_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
     length_pointer,
-    log_alpha_pointer,
     memory_blocks_pointer,
     position_pointer,
-    q_pointer,
-    wv_pointer,
-    bk_head,
-    bk_row,
-    d_bk_head,
-    d_bk_row,
-    d_k_head,
-    d_k_row,
-    d_log_alpha_head,
-    d_log_alpha_row,
-    d_wv_head,
-    d_wv_row,
-    d_y_head,
-    d_y_row,
-    k_head,
-    k_row,
-    log_alpha_head,
-    log_alpha_row,
-    q_head,
-    q_row,
-    wv_head,
-    wv_row,
+    sum_2_blocks_pointer,
     tokens,
     heads,
     blocks,
@@ -1062,87 +1125,18 @@ def output_gradient_k(
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_k, d_log_alpha, d_bk, d_wv."""
+    """Sums over V of one block that several gradients need: sum_2_blocks."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
     feature = tl.arange(0, BLOCK_K)
     is_feature = feature < K
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
     slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
-    wv_block = wv_pointer + (batch * tokens + start) * wv_row + head * wv_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_4 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_5 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
-    channels_4 = tl.load(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    live_2 = live.to(tl.float32)
-    # p_C: last row of P
-    last_weights = channels_4 * live_2[:, None]
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    channels_1 = tl.load(
-        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
-    # Q X^T
-    scores = channels_1 + banded
-    # P: source weights by read
-    weights = live_2 * live_2
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    bk = tl.load(
-        bk_block + row[:, None] * bk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
@@ -1151,100 +1145,610 @@ def output_gradient_k(
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_6 = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        product_7 = tl.dot(tl.trans(scores.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product_8 = tl.dot(
-            inverse.to(ROW_DOT),
-            (-product_6 - product_7 * weights[:, None]).to(ROW_DOT),
-            input_precision=ROW_PRECISION,
-        )
         memory = tl.load(
             memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot((read_decay * bk).to(DOT), memory.to(DOT), input_precision=PRECISION)
-        wv = tl.load(
-            wv_block + row[:, None] * wv_row + value[None, :],
+        d_kept += tl.sum(d_memory_next * memory, 1)
+    tl.store(sum_2_blocks_pointer + slot * K + feature, d_kept, mask=is_feature)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_rows(
+    d_residual_blocks_pointer,
+    d_y_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    d_y_head,
+    d_y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_3_blocks, sum_4_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_residual.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - wv
+        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+    tl.store(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_d_memory_next(
+    d_memory_next_blocks_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_5_blocks_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_5_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
         # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        value_2 = errors * weights[:, None]
-        product += tl.dot(product_8.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        product_3 += tl.dot(
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
             errors.to(ROW_DOT),
             tl.trans(d_memory_next.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
-        product_4 += tl.dot(
-            product_8.to(ROW_DOT),
-            tl.trans(memory.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        product_5 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-        d_kept += tl.sum(d_memory_next * memory, 1)
-        d_wv_block = d_wv_pointer + (batch * tokens + start) * d_wv_row + head * d_wv_head
-        tl.store(
-            d_wv_block + row[:, None] * d_wv_row + value[None, :],
-            -product_8,
-            mask=live[:, None] & is_value[None, :],
-        )
-    banded_2 = tl.where(row[:, None] - row[None, :] >= 1, -product, 0.0)
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
+    tl.store(
+        sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_1(
+    bk_pointer,
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    bk_head,
+    bk_row,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_0_blocks, mixed_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
+    sum_3 = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
-    ).to(tl.float32)
-    decayed_rows = channel_mix_back(banded_2, bk, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    value_3 = -product_2
-    decayed_rows_2 = channel_mix_back(value_3, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    total = tl.sum(tl.where(row[:, None] == row[None, :], value_3, 0.0), 1)
-    combined = decayed_rows + decayed_rows_2 - product_3 * last_weights + total[:, None] * q
-    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-    tl.store(
-        d_k_block + row[:, None] * d_k_row + feature[None, :],
-        combined,
-        mask=live[:, None] & is_feature[None, :],
     )
-    running = tl.cumsum((product_4 * bk + product_5 * q) * read_decay, 0, reverse=True)
-    # a_C: decay of the memory over the block
-    kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-    decayed_rows_3 = channel_mix(banded_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined_2 = tl.cumsum(bk * decayed_rows_3, 0, reverse=True) - tl.cumsum(
-        k * decayed_rows,
-        0,
-        reverse=True,
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * weights[None, :]), 0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        bk = tl.load(
+            bk_block + row[:, None] * bk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, bk, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_2(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_4_blocks_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_2_blocks, mixed_3_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
     )
-    decayed_rows_4 = channel_mix(value_3, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined_3 = tl.cumsum(q * decayed_rows_4, 0, reverse=True) - tl.cumsum(
-        k * decayed_rows_2,
-        0,
-        reverse=True,
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = -(sum_4 * weights[None, :])
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_q(
+    channels_0_blocks_pointer,
+    d_bk_pointer,
+    d_q_pointer,
+    d_residual_blocks_pointer,
+    d_wv_pointer,
+    d_y_pointer,
+    errors_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    mixed_0_blocks_pointer,
+    mixed_2_blocks_pointer,
+    position_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    d_bk_head,
+    d_bk_row,
+    d_q_head,
+    d_q_row,
+    d_wv_head,
+    d_wv_row,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_q, d_bk, d_wv."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    sum_0 = tl.load(
+        sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
     )
-    combined_4 = running + ((d_kept * kept)[None, :] + combined_2 + combined_3)
-    running_2 = sum_of_others(-(product_3 * k * live_2[:, None] * channels_4), False)
-    d_log_alpha_block = (
-        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(
+        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
     )
-    tl.store(
-        d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
-        combined_4 + running_2,
-        mask=live[:, None] & is_feature[None, :],
+    mixed_0 = tl.load(
+        mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
     )
     d_bk_block = d_bk_pointer + (batch * tokens + start) * d_bk_row + head * d_bk_head
     tl.store(
         d_bk_block + row[:, None] * d_bk_row + feature[None, :],
-        product_4 * read_decay + decayed_rows_3,
+        sum_0 * read_decay + mixed_0,
         mask=live[:, None] & is_feature[None, :],
     )
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            d_reads.to(ROW_DOT),
+            tl.trans((errors * weights[:, None]).to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_wv_block = d_wv_pointer + (batch * tokens + start) * d_wv_row + head * d_wv_head
+        tl.store(
+            d_wv_block + row[:, None] * d_wv_row + value[None, :],
+            -d_residual,
+            mask=live[:, None] & is_value[None, :],
+        )
+    total = tl.sum(tl.where(row[:, None] == row[None, :], -product, 0.0), 1)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    mixed_2 = tl.load(
+        mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
+    sum_1 = tl.load(
+        sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
+    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+    tl.store(
+        d_q_block + row[:, None] * d_q_row + feature[None, :],
+        total[:, None] * k + mixed_2 + sum_1 * read_decay,
+        mask=live[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_k(
+    bk_pointer,
+    channels_0_blocks_pointer,
+    channels_3_blocks_pointer,
+    channels_4_blocks_pointer,
+    d_k_pointer,
+    d_log_alpha_pointer,
+    k_pointer,
+    length_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
+    sum_4_blocks_pointer,
+    sum_5_blocks_pointer,
+    bk_head,
+    bk_row,
+    d_k_head,
+    d_k_row,
+    d_log_alpha_head,
+    d_log_alpha_row,
+    k_head,
+    k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Gradients of one block: d_k, d_log_alpha."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    bk_block = bk_pointer + (batch * tokens + start) * bk_row + head * bk_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    live_2 = live.to(tl.float32)
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = -(sum_4 * weights[None, :])
+    total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores, 0.0), 1)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        mixed_3 = tl.load(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        sum_5 = tl.load(
+            sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        channels_4 = tl.load(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        # p_C: last row of P
+        last_weights = channels_4 * live_2[:, None]
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        combined = mixed_1 + mixed_3 - sum_5 * last_weights + total[:, None] * q
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        sum_0 = tl.load(
+            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        bk = tl.load(
+            bk_block + row[:, None] * bk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        sum_1 = tl.load(
+            sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_read_decay = sum_0 * bk + sum_1 * q
+        # a: decay of the memory since the block's start
+        read_decay = tl.load(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_kept = tl.load(sum_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        # a_C: decay of the memory over the block
+        kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        mixed_0 = tl.load(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        combined_2 = tl.cumsum(bk * mixed_0, 0, reverse=True) - tl.cumsum(k * mixed_1, 0, reverse=True)
+        mixed_2 = tl.load(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined_3 = tl.cumsum(q * mixed_2, 0, reverse=True) - tl.cumsum(k * mixed_3, 0, reverse=True)
+        combined_4 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+            (d_kept * kept)[None, :] + combined_2 + combined_3
+        )
+        running = sum_of_others(-(sum_5 * k * live_2[:, None] * channels_4), False)
+        d_log_alpha_block = (
+            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+        )
+        tl.store(
+            d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
+            combined_4 + running,
+            mask=live[:, None] & is_feature[None, :],
+        )

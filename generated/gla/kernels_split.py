@@ -244,8 +244,6 @@ def channels(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -256,73 +254,78 @@ def channels(
     log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
-    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
-    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
-    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
-    # a: decay of the memory since the block's start
-    read_decay = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
-        ),
-        0.0,
-    )
-    tl.store(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        read_decay,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
+    decayed_scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_scores += channel_scores(q, k, log_alpha, False, DOT, PRECISION)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            read_decay,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        # a_C: decay of the memory over the block
+        kept = tl.where(
+            is_feature,
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == 0.0,
+                    tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(channels_2_blocks_pointer + slot * K + feature, kept, mask=is_feature)
+        until_end = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                    tl.sum(log_alpha_coarse, 0)
+                    - log_alpha_coarse_sum
+                    + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            until_end,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
     tl.store(
         channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        channel_scores(q, k, log_alpha, False, DOT, PRECISION),
+        decayed_scores,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    # a_C: decay of the memory over the block
-    kept = tl.where(
-        is_feature,
-        tl.exp(
-            tl.where(
-                tl.sum(log_alpha_reset, 0) == 0.0,
-                tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
-                float("-inf"),
-            )
-        ),
-        0.0,
-    )
-    tl.store(channels_2_blocks_pointer + slot * K + feature, kept, mask=is_feature)
-    until_end = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(
-                tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
-                tl.sum(log_alpha_coarse, 0)
-                - log_alpha_coarse_sum
-                + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
-                float("-inf"),
-            )
-        ),
-        0.0,
-    )
-    tl.store(
-        channels_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        until_end,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
 
 
@@ -625,6 +628,375 @@ def state_gradient(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_memory(
+    d_y_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    sum_0_blocks_pointer,
+    d_y_head,
+    d_y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_0_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+    tl.store(
+        sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_carried_of_rows(
+    d_memory_next_blocks_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    sum_1_blocks_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_kept += tl.sum(d_memory_next * memory, 1)
+    tl.store(sum_1_blocks_pointer + slot * K + feature, d_kept, mask=is_feature)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_rows(
+    d_y_pointer,
+    length_pointer,
+    position_pointer,
+    sum_2_blocks_pointer,
+    v_pointer,
+    d_y_head,
+    d_y_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_attention += tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
+    tl.store(
+        sum_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        d_attention,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_d_memory_next(
+    d_memory_next_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    v_pointer,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_3_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product += tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
+    tl.store(
+        sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_rows_of_rows(
+    d_y_pointer,
+    length_pointer,
+    position_pointer,
+    sum_4_blocks_pointer,
+    v_pointer,
+    d_y_head,
+    d_y_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_4_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    product = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product += tl.sum(d_reads * v, 1)
+    tl.store(sum_4_blocks_pointer + slot * ROWS + row, product, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_1(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_2_blocks_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_0_blocks, mixed_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    d_attention = tl.load(
+        sum_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = d_attention * weights[None, :]
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        tl.store(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            channel_mix(d_scores, k, log_alpha, False, DOT, PRECISION),
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix_back(d_scores, q, log_alpha, False, DOT, PRECISION)
+        tl.store(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_v(
     channels_1_blocks_pointer,
     channels_3_blocks_pointer,
@@ -734,30 +1106,25 @@ def output_gradient_q(
     channels_2_blocks_pointer,
     channels_3_blocks_pointer,
     d_log_alpha_pointer,
-    d_memory_next_blocks_pointer,
     d_q_pointer,
-    d_y_pointer,
     k_pointer,
     length_pointer,
-    log_alpha_pointer,
-    memory_blocks_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
     d_log_alpha_head,
     d_log_alpha_row,
     d_q_head,
     d_q_row,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
-    log_alpha_head,
-    log_alpha_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -765,12 +1132,8 @@ def output_gradient_q(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    V: tl.constexpr,
 ):
     """Gradients of one block: d_q, d_log_alpha."""
     program = tl.program_id(0)
@@ -779,8 +1142,6 @@ def output_gradient_q(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -788,126 +1149,95 @@ def output_gradient_q(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    product = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
-    product_4 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    sum_4 = tl.load(sum_4_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     live_2 = live.to(tl.float32)
-    # P: source weights by read
-    weights = live_2 * live_2
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        mixed_0 = tl.load(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        sum_0 = tl.load(
+            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        # a: decay of the memory since the block's start
+        read_decay = tl.load(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined = (sum_4 * (live_2 * live_2))[:, None] * k + mixed_0 + sum_0 * read_decay
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            combined,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product += tl.sum(d_reads * v, 1)
-        product_2 += tl.dot(
-            d_reads.to(DOT),
-            tl.trans((v * weights[:, None]).to(DOT)),
-            input_precision=PRECISION,
-        )
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        d_read_decay = sum_0 * q
+        d_kept = tl.load(sum_1_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        # a_C: decay of the memory over the block
+        kept = tl.load(channels_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        product_3 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        combined_2 = tl.cumsum(q * mixed_0, 0, reverse=True) - tl.cumsum(k * mixed_1, 0, reverse=True)
+        combined_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+            (d_kept * kept)[None, :] + combined_2
+        )
+        sum_3 = tl.load(
+            sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        d_kept += tl.sum(d_memory_next * memory, 1)
-        product_4 += tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows = channel_mix(product_2, k, log_alpha, False, DOT, PRECISION)
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    combined = (product * (live_2 * live_2))[:, None] * k + decayed_rows + product_3 * read_decay
-    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
-    tl.store(
-        d_q_block + row[:, None] * d_q_row + feature[None, :],
-        combined,
-        mask=live[:, None] & is_feature[None, :],
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    d_read_decay = product_3 * q
-    # a_C: decay of the memory over the block
-    kept = tl.load(channels_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-    decayed_rows_2 = channel_mix_back(product_2, q, log_alpha, False, DOT, PRECISION)
-    combined_2 = tl.cumsum(q * decayed_rows, 0, reverse=True) - tl.cumsum(k * decayed_rows_2, 0, reverse=True)
-    combined_3 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
-        (d_kept * kept)[None, :] + combined_2
-    )
-    d_last_weights = product_4 * k
-    channels_3 = tl.load(
-        channels_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    running = sum_of_others(d_last_weights * live_2[:, None] * channels_3, False)
-    d_log_alpha_block = (
-        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
-    )
-    tl.store(
-        d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
-        combined_3 + running,
-        mask=live[:, None] & is_feature[None, :],
-    )
+        d_last_weights = sum_3 * k
+        channels_3 = tl.load(
+            channels_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        running = sum_of_others(d_last_weights * live_2[:, None] * channels_3, False)
+        d_log_alpha_block = (
+            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+        )
+        tl.store(
+            d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
+            combined_3 + running,
+            mask=live[:, None] & is_feature[None, :],
+        )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_k(
     channels_3_blocks_pointer,
     d_k_pointer,
-    d_memory_next_blocks_pointer,
-    d_y_pointer,
     length_pointer,
-    log_alpha_pointer,
+    mixed_1_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
     d_k_head,
     d_k_row,
-    d_y_head,
-    d_y_row,
-    log_alpha_head,
-    log_alpha_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -915,12 +1245,8 @@ def output_gradient_k(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    V: tl.constexpr,
 ):
     """Gradients of one block: d_k."""
     program = tl.program_id(0)
@@ -929,8 +1255,6 @@ def output_gradient_k(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -938,63 +1262,38 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     live_2 = live.to(tl.float32)
-    # P: source weights by read
-    weights = live_2 * live_2
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+    sum_4 = tl.load(sum_4_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        sum_3 = tl.load(
+            sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        channels_3 = tl.load(
+            channels_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
-        product += tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        product_2 += tl.dot(
-            d_reads.to(DOT),
-            tl.trans((v * weights[:, None]).to(DOT)),
-            input_precision=PRECISION,
         )
-        product_3 += tl.sum(d_reads * v, 1)
-    channels_3 = tl.load(
-        channels_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    # p_C: last row of P
-    last_weights = channels_3 * live_2[:, None]
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows = channel_mix_back(product_2, q, log_alpha, False, DOT, PRECISION)
-    combined = product * last_weights + decayed_rows + (product_3 * (live_2 * live_2))[:, None] * q
-    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-    tl.store(
-        d_k_block + row[:, None] * d_k_row + feature[None, :],
-        combined,
-        mask=live[:, None] & is_feature[None, :],
-    )
+        # p_C: last row of P
+        last_weights = channels_3 * live_2[:, None]
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        combined = sum_3 * last_weights + mixed_1 + (sum_4 * (live_2 * live_2))[:, None] * q
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined,
+            mask=live[:, None] & is_feature[None, :],
+        )

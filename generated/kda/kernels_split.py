@@ -293,8 +293,6 @@ def channels(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -305,80 +303,86 @@ def channels(
     log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
-    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
-    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
-    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
-    # a: decay of the memory since the block's start
-    read_decay = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
-        ),
-        0.0,
-    )
-    tl.store(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        read_decay,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
+    decayed_scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    # Q X^T
+    scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_scores += channel_scores(q, k, log_alpha, False, DOT, PRECISION)
+        scores += channel_scores(k, k, log_alpha, False, DOT, PRECISION)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            read_decay,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        # a_C: decay of the memory over the block
+        kept = tl.where(
+            is_feature,
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == 0.0,
+                    tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(channels_3_blocks_pointer + slot * K + feature, kept, mask=is_feature)
+        until_end = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                    tl.sum(log_alpha_coarse, 0)
+                    - log_alpha_coarse_sum
+                    + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            until_end,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
     tl.store(
         channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        channel_scores(q, k, log_alpha, False, DOT, PRECISION),
+        decayed_scores,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
-    # Q X^T
-    scores = channel_scores(k, k, log_alpha, False, DOT, PRECISION)
     tl.store(
         channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         scores,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    # a_C: decay of the memory over the block
-    kept = tl.where(
-        is_feature,
-        tl.exp(
-            tl.where(
-                tl.sum(log_alpha_reset, 0) == 0.0,
-                tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
-                float("-inf"),
-            )
-        ),
-        0.0,
-    )
-    tl.store(channels_3_blocks_pointer + slot * K + feature, kept, mask=is_feature)
-    until_end = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(
-                tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
-                tl.sum(log_alpha_coarse, 0)
-                - log_alpha_coarse_sum
-                + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
-                float("-inf"),
-            )
-        ),
-        0.0,
-    )
-    tl.store(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        until_end,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
 
 
@@ -440,6 +444,7 @@ def state(
     channels_0_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
+    errors_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -502,9 +507,9 @@ def state(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
-        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         if SAVE:
             tl.store(
                 memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -569,6 +574,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -582,14 +592,13 @@ def state(
 def output(
     channels_0_blocks_pointer,
     channels_1_blocks_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     length_pointer,
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     y_pointer,
     k_head,
     k_row,
@@ -597,8 +606,6 @@ def output(
     lr_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     y_head,
     y_row,
     tokens,
@@ -640,7 +647,6 @@ def output(
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(
         channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
@@ -677,10 +683,91 @@ def output(
     weights = live_2 * lr * live_2
     # (Q X^T) * P
     attention = scores * weights[None, :]
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = product - product_2
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    channels_0_blocks_pointer,
+    errors_blocks_pointer,
+    inverse_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    k_head,
+    k_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(
+        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+        other=0.0,
+    )
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
         other=0.0,
     )
     # what the block's start predicts for each key
@@ -694,23 +781,117 @@ def output(
     residual = predictions_given - v
     # E = (I + A)^-1 R
     errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = product - product_2
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def read_gradients(
+    channels_1_blocks_pointer,
+    d_y_pointer,
+    given_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    lr_pointer,
+    position_pointer,
+    q_pointer,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    lr_head,
+    lr_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block's errors from its reads alone."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    d_reads = tl.load(
+        d_y_block + row[:, None] * d_y_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    channels_1 = tl.load(
+        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
+    # Q X^T
+    scores = channels_1 + banded
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * lr * live_2
+    # (Q X^T) * P
+    attention = scores * weights[None, :]
+    product = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    tl.store(
+        given_0_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def state_gradient(
     channels_0_blocks_pointer,
-    channels_1_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
     d_memory_final_pointer,
     d_memory_next_blocks_pointer,
     d_memory_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
+    given_0_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -782,21 +963,6 @@ def state_gradient(
             mask=is_feature[:, None] & is_value[None, :],
         )
         d_residual = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        k = tl.load(
-            k_block + row[:, None] * k_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
@@ -809,30 +975,18 @@ def state_gradient(
             live_2 = is_source.to(tl.float32)
             # p_C: last row of P
             last_weights = channels_4 * lr[:, None] * live_2[:, None]
-            k_2 = tl.load(
+            k = tl.load(
                 k_block + source[:, None] * k_row + feature[None, :],
                 mask=is_source[:, None] & is_feature[None, :],
                 other=0.0,
             ).to(tl.float32)
-            product = tl.dot((last_weights * k_2).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-            channels_1 = tl.load(
-                channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
-                mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
+            product = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+            given_0 = tl.load(
+                given_0_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                mask=(source < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
-            banded = tl.where(row[:, None] == source[None, :], tl.sum(q * k, 1)[:, None], 0.0)
-            # Q X^T
-            scores = channels_1 + banded
-            # P: source weights by read
-            weights = live_2 * lr * live_2
-            # (Q X^T) * P
-            attention = scores * weights[None, :]
-            product_2 = tl.dot(
-                tl.trans(attention.to(ROW_DOT)),
-                d_reads.to(ROW_DOT),
-                input_precision=ROW_PRECISION,
-            )
-            d_errors = -product - product_2
+            d_errors = -product - given_0
             # (I + A)^-1
             inverse = tl.load(
                 inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
@@ -840,6 +994,11 @@ def state_gradient(
                 other=0.0,
             )
             d_residual += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        tl.store(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_residual,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         # a_C: decay of the memory over the block
         kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
         # a: decay of the memory since the block's start
@@ -848,17 +1007,32 @@ def state_gradient(
             mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        product_3 = tl.dot(
-            tl.trans((read_decay * k).to(ROW_DOT)),
+        k_2 = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 = tl.dot(
+            tl.trans((read_decay * k_2).to(ROW_DOT)),
             d_residual.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        product_4 = tl.dot(
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_3 = tl.dot(
             tl.trans((read_decay * q).to(ROW_DOT)),
             d_reads.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        d_memory_next = d_memory_next * kept[:, None] + product_3 + product_4
+        d_memory_next = d_memory_next * kept[:, None] + product_2 + product_3
     if GRAD_INITIAL:
         tl.store(
             d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
@@ -868,29 +1042,16 @@ def state_gradient(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_v(
-    channels_1_blocks_pointer,
-    channels_4_blocks_pointer,
-    d_errors_rows_pointer,
-    d_memory_next_blocks_pointer,
-    d_v_pointer,
+def value_sums_memory(
+    d_residual_blocks_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
     length_pointer,
-    lr_pointer,
+    memory_blocks_pointer,
     position_pointer,
-    q_pointer,
-    d_v_head,
-    d_v_row,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
     d_y_head,
     d_y_row,
-    k_head,
-    k_row,
-    lr_head,
-    lr_row,
-    q_head,
-    q_row,
     tokens,
     heads,
     blocks,
@@ -907,7 +1068,422 @@ def output_gradient_v(
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_v, d_errors_rows."""
+    """Sums over V of one block that several gradients need: sum_0_blocks, sum_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_residual.to(ROW_DOT), tl.trans(memory.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+    tl.store(
+        sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+    tl.store(
+        sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_carried_of_rows(
+    d_memory_next_blocks_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    sum_2_blocks_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_kept += tl.sum(d_memory_next * memory, 1)
+    tl.store(sum_2_blocks_pointer + slot * K + feature, d_kept, mask=is_feature)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_rows(
+    d_residual_blocks_pointer,
+    d_y_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    d_y_head,
+    d_y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_3_blocks, sum_4_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_residual.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+    tl.store(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_d_memory_next(
+    d_memory_next_blocks_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_5_blocks_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_5_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            errors.to(ROW_DOT),
+            tl.trans(d_memory_next.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_1(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_0_blocks, mixed_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    sum_3 = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * lr * live_2
+    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * weights[None, :]), 0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        decayed_rows_2 = channel_mix_back(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_2(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    lr_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_4_blocks_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    lr_head,
+    lr_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_2_blocks, mixed_3_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * lr * live_2
+    d_scores = -(sum_4 * weights[None, :])
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_v(
+    d_residual_blocks_pointer,
+    d_v_pointer,
+    length_pointer,
+    position_pointer,
+    d_v_head,
+    d_v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_v."""
     program = tl.program_id(0)
     value_tile = program % tl.cdiv(V, BLOCK_V)
     program = program // tl.cdiv(V, BLOCK_V)
@@ -916,8 +1492,6 @@ def output_gradient_v(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
     is_value = value < V
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
@@ -927,69 +1501,16 @@ def output_gradient_v(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    d_memory_next = tl.load(
-        d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-        mask=is_feature[:, None] & is_value[None, :],
+    d_residual = tl.load(
+        d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
-    channels_4 = tl.load(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
-    live_2 = live.to(tl.float32)
-    # p_C: last row of P
-    last_weights = channels_4 * lr[:, None] * live_2[:, None]
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    channels_1 = tl.load(
-        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
-    # Q X^T
-    scores = channels_1 + banded
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product_2 = tl.dot(tl.trans(scores.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # P: source weights by read
-    weights = live_2 * lr * live_2
-    combined = -product - product_2 * weights[:, None]
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_3 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
-        -product_3,
+        -d_residual,
         mask=live[:, None] & is_value[None, :],
-    )
-    tl.store(
-        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-        combined,
-        mask=(row < ROWS)[:, None] & is_value[None, :],
     )
 
 
@@ -997,27 +1518,19 @@ def output_gradient_v(
 def output_gradient_q(
     channels_0_blocks_pointer,
     d_q_pointer,
-    d_y_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
-    log_alpha_pointer,
     lr_pointer,
-    memory_blocks_pointer,
+    mixed_2_blocks_pointer,
     position_pointer,
-    v_pointer,
+    sum_1_blocks_pointer,
+    sum_4_blocks_pointer,
     d_q_head,
     d_q_row,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
-    log_alpha_head,
-    log_alpha_row,
     lr_head,
     lr_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1025,14 +1538,8 @@ def output_gradient_q(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
 ):
     """Gradients of one block: d_q."""
     program = tl.program_id(0)
@@ -1041,8 +1548,6 @@ def output_gradient_q(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -1050,79 +1555,49 @@ def output_gradient_q(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     live_2 = live.to(tl.float32)
     lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     # P: source weights by read
     weights = live_2 * lr * live_2
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+    d_scores = -(sum_4 * weights[None, :])
+    total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores, 0.0), 1)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        mixed_2 = tl.load(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot((read_decay * k).to(DOT), memory.to(DOT), input_precision=PRECISION)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        sum_1 = tl.load(
+            sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product += tl.dot(
-            d_reads.to(ROW_DOT),
-            tl.trans((errors * weights[:, None]).to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
         )
-        product_2 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-    value_2 = -product
-    total = tl.sum(tl.where(row[:, None] == row[None, :], value_2, 0.0), 1)
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows = channel_mix(value_2, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined = total[:, None] * k + decayed_rows + product_2 * read_decay
-    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
-    tl.store(
-        d_q_block + row[:, None] * d_q_row + feature[None, :],
-        combined,
-        mask=live[:, None] & is_feature[None, :],
-    )
+        # a: decay of the memory since the block's start
+        read_decay = tl.load(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            total[:, None] * k + mixed_2 + sum_1 * read_decay,
+            mask=live[:, None] & is_feature[None, :],
+        )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -1132,39 +1607,36 @@ def output_gradient_k(
     channels_2_blocks_pointer,
     channels_3_blocks_pointer,
     channels_4_blocks_pointer,
-    d_errors_rows_pointer,
     d_k_pointer,
     d_log_alpha_pointer,
     d_lr_pointer,
-    d_memory_next_blocks_pointer,
-    d_y_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
-    log_alpha_pointer,
     lr_pointer,
-    memory_blocks_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    sum_5_blocks_pointer,
     d_k_head,
     d_k_row,
     d_log_alpha_head,
     d_log_alpha_row,
     d_lr_head,
     d_lr_row,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
-    log_alpha_head,
-    log_alpha_row,
     lr_head,
     lr_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1172,14 +1644,8 @@ def output_gradient_k(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
 ):
     """Gradients of one block: d_k, d_log_alpha, d_lr."""
     program = tl.program_id(0)
@@ -1188,8 +1654,6 @@ def output_gradient_k(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -1197,154 +1661,117 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_4 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_5 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
-    product_6 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_7 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    total = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    total_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    live_2 = live.to(tl.float32)
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    live_2 = live.to(tl.float32)
-    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
     # P: source weights by read
     weights = live_2 * lr * live_2
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-            mask=(row < ROWS)[:, None] & is_value[None, :],
+    d_scores = -(sum_4 * weights[None, :])
+    total_3 = tl.sum(tl.where(row[:, None] == row[None, :], d_scores, 0.0), 1)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        sum_5 = tl.load(
+            sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        # what the block's start predicts for each key
-        predictions_given = tl.dot((read_decay * k).to(DOT), memory.to(DOT), input_precision=PRECISION)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        value_2 = errors * weights[:, None]
-        product += tl.dot(
-            d_residual.to(ROW_DOT),
-            tl.trans(value_2.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
+        value_2 = sum_5 * k * live_2[:, None]
+        channels_4 = tl.load(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
         )
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        total += tl.sum(-(value_2 * channels_4), 1)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        total_2 += tl.sum(q * k, 1)
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        product_3 += tl.dot(
-            errors.to(ROW_DOT),
-            tl.trans(d_memory_next.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
+        mixed_3 = tl.load(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
         )
-        product_4 += tl.dot(
-            d_residual.to(ROW_DOT),
-            tl.trans(memory.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
+        # p_C: last row of P
+        last_weights = channels_4 * lr[:, None] * live_2[:, None]
+        sum_0 = tl.load(
+            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
         )
-        product_5 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-        d_kept += tl.sum(d_memory_next * memory, 1)
-        product_6 += tl.dot(
-            d_residual.to(ROW_DOT),
-            tl.trans(errors.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
+        # a: decay of the memory since the block's start
+        read_decay = tl.load(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
         )
-        product_7 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-    banded = tl.where(row[:, None] - row[None, :] >= 1, -product, 0.0)
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
+        mixed_0 = tl.load(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined = (
+            mixed_1 + mixed_3 - sum_5 * last_weights + (sum_0 * read_decay + mixed_0 + total_3[:, None] * q)
+        )
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        sum_1 = tl.load(
+            sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_read_decay = sum_0 * k + sum_1 * q
+        d_kept = tl.load(sum_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        # a_C: decay of the memory over the block
+        kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        combined_2 = tl.cumsum(k * mixed_0, 0, reverse=True) - tl.cumsum(k * mixed_1, 0, reverse=True)
+        mixed_2 = tl.load(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined_3 = tl.cumsum(q * mixed_2, 0, reverse=True) - tl.cumsum(k * mixed_3, 0, reverse=True)
+        combined_4 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
+            (d_kept * kept)[None, :] + combined_2 + combined_3
+        )
+        running = sum_of_others(-(value_2 * lr[:, None] * channels_4), False)
+        d_log_alpha_block = (
+            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+        )
+        tl.store(
+            d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
+            combined_4 + running,
+            mask=live[:, None] & is_feature[None, :],
+        )
+    sum_3 = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
-    ).to(tl.float32)
-    decayed_rows = channel_mix_back(banded, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    value_3 = -product_2
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows_2 = channel_mix_back(value_3, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    channels_4 = tl.load(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    # p_C: last row of P
-    last_weights = channels_4 * lr[:, None] * live_2[:, None]
-    decayed_rows_3 = channel_mix(banded, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    total = tl.sum(tl.where(row[:, None] == row[None, :], value_3, 0.0), 1)
-    combined = product_4 * read_decay + decayed_rows_3 + total[:, None] * q
-    combined_2 = decayed_rows + decayed_rows_2 - product_3 * last_weights + combined
-    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-    tl.store(
-        d_k_block + row[:, None] * d_k_row + feature[None, :],
-        combined_2,
-        mask=live[:, None] & is_feature[None, :],
-    )
-    d_read_decay = product_4 * k + product_5 * q
-    # a_C: decay of the memory over the block
-    kept = tl.load(channels_3_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-    combined_3 = tl.cumsum(k * decayed_rows_3, 0, reverse=True) - tl.cumsum(k * decayed_rows, 0, reverse=True)
-    decayed_rows_4 = channel_mix(value_3, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined_4 = tl.cumsum(q * decayed_rows_4, 0, reverse=True) - tl.cumsum(
-        k * decayed_rows_2,
-        0,
-        reverse=True,
-    )
-    combined_5 = tl.cumsum(d_read_decay * read_decay, 0, reverse=True) + (
-        (d_kept * kept)[None, :] + combined_3 + combined_4
-    )
-    value_4 = product_3 * k * live_2[:, None]
-    running = sum_of_others(-(value_4 * lr[:, None] * channels_4), False)
-    d_log_alpha_block = (
-        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
-    )
-    tl.store(
-        d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
-        combined_5 + running,
-        mask=live[:, None] & is_feature[None, :],
     )
     # Q X^T
     scores = tl.load(
@@ -1352,16 +1779,15 @@ def output_gradient_k(
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    banded_2 = tl.where(row[:, None] - row[None, :] >= 1, -(product_6 * scores), 0.0)
+    banded = tl.where(row[:, None] - row[None, :] >= 1, -(sum_3 * scores), 0.0)
     channels_1 = tl.load(
         channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    banded_3 = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
+    banded_2 = tl.where(row[:, None] == row[None, :], total_2[:, None], 0.0)
     # Q X^T
-    scores_2 = channels_1 + banded_3
-    d_weights = tl.sum(banded_2, 0) + tl.sum(-(product_7 * scores_2), 0)
-    combined_6 = tl.sum(-(value_4 * channels_4), 1) + d_weights * live_2 * live_2
+    scores_2 = channels_1 + banded_2
+    d_weights = tl.sum(banded, 0) + tl.sum(-(sum_4 * scores_2), 0)
     d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
-    tl.store(d_lr_block + row * d_lr_row, combined_6, mask=live)
+    tl.store(d_lr_block + row * d_lr_row, total + d_weights * live_2 * live_2, mask=live)

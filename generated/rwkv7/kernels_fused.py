@@ -400,8 +400,14 @@ def forward(
         scores_2 = channel_scores(q, value_2, log_alpha, False, DOT, PRECISION) + banded_2
         # (Q X^T) * P
         attention_2 = scores_2 * weights[None, :]
+        banded_3 = tl.where(
+            row[:, None] - row[None, :] >= 2,
+            channel_scores(kk, value_2, log_alpha, True, DOT, PRECISION),
+            0.0,
+        )
+        product_3 = tl.dot(kk.to(DOT), tl.trans(value_2.to(DOT)), input_precision=PRECISION)
         # Q X^T
-        scores_3 = channel_scores(kk, value_2, log_alpha, True, DOT, PRECISION)
+        scores_3 = banded_3 + tl.where(row[:, None] - row[None, :] == 1, product_3, 0.0)
         # (Q X^T) * P
         attention_3 = scores_3 * weights[None, :]
         # (I + A)^-1
@@ -418,23 +424,29 @@ def forward(
             ),
             0.0,
         )
-        product_3 = tl.dot((read_decay_2 * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
+        product_4 = tl.dot((read_decay_2 * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
+        banded_4 = tl.where(
+            row[:, None] - row[None, :] >= 2,
+            channel_scores(kk, k, log_alpha, True, DOT, PRECISION),
+            0.0,
+        )
+        product_5 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
         # Q X^T
-        scores_4 = channel_scores(kk, k, log_alpha, True, DOT, PRECISION)
+        scores_4 = banded_4 + tl.where(row[:, None] - row[None, :] == 1, product_5, 0.0)
         # (Q X^T) * P
         attention_4 = scores_4 * weights[None, :]
-        product_4 = tl.dot(attention_4.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_6 = tl.dot(attention_4.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
         # what the block's start predicts for each key
-        predictions_given = product_3 + product_4
+        predictions_given = product_4 + product_6
         # E = (I + A)^-1 R
         errors = tl.dot(
             tl.trans(inverse.to(ROW_DOT)),
             predictions_given.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        product_5 = tl.dot(attention_2.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_7 = tl.dot(attention_2.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-        reads = product + product_2 - product_5
+        reads = product + product_2 - product_7
         y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
         tl.store(
             y_block + row[:, None] * y_row + value[None, :],
@@ -468,18 +480,18 @@ def forward(
         )
         # p_C: last row of P
         last_weights = until_end * live_2[:, None]
-        product_6 = tl.dot(
+        product_8 = tl.dot(
             tl.trans((last_weights * k).to(ROW_DOT)),
             v.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        product_7 = tl.dot(
+        product_9 = tl.dot(
             tl.trans((last_weights * value_2).to(ROW_DOT)),
             errors.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
         # M at the end
-        memory_next = kept[:, None] * memory + product_6 - product_7
+        memory_next = kept[:, None] * memory + product_8 - product_9
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -646,8 +658,14 @@ def backward(
             input_precision=ROW_PRECISION,
         )
         d_errors = -product - product_2
+        banded_2 = tl.where(
+            row[:, None] - row[None, :] >= 2,
+            channel_scores(kk, value_2, log_alpha, True, DOT, PRECISION),
+            0.0,
+        )
+        product_3 = tl.dot(kk.to(DOT), tl.trans(value_2.to(DOT)), input_precision=PRECISION)
         # Q X^T
-        scores_2 = channel_scores(kk, value_2, log_alpha, True, DOT, PRECISION)
+        scores_2 = banded_2 + tl.where(row[:, None] - row[None, :] == 1, product_3, 0.0)
         # (Q X^T) * P
         attention_2 = scores_2 * weights[None, :]
         # (I + A)^-1
@@ -658,12 +676,12 @@ def backward(
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_3 = tl.dot(
+        product_4 = tl.dot(
             d_predictions_given.to(ROW_DOT),
             tl.trans(memory.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
-        d_read_decay = product_3 * kk
+        d_read_decay = product_4 * kk
         # a: decay of the memory since the block's start
         read_decay = tl.where(
             is_feature[None, :],
@@ -676,8 +694,8 @@ def backward(
             ),
             0.0,
         )
-        product_4 = tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-        d_read_decay_2 = product_4 * q
+        product_5 = tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+        d_read_decay_2 = product_5 * q
         # a: decay of the memory since the block's start
         read_decay_2 = tl.where(
             is_feature[None, :],
@@ -715,68 +733,76 @@ def backward(
             input_precision=ROW_PRECISION,
         )
         d_scores = d_attention * weights[None, :]
+        banded_3 = tl.where(row[:, None] - row[None, :] >= 2, d_scores, 0.0)
         k = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        decayed_rows = channel_mix(d_scores, k, log_alpha, True, ROW_DOT, ROW_PRECISION)
-        decayed_rows_2 = channel_mix_back(d_scores, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        decayed_rows = channel_mix(banded_3, k, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        decayed_rows_2 = channel_mix_back(banded_3, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
         combined_2 = sum_of_others(kk * decayed_rows, True) - tl.cumsum(k * decayed_rows_2, 0, reverse=True)
         value_3 = read_decay * kk
-        product_5 = tl.dot(value_3.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        product_6 = tl.dot(value_3.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        banded_4 = tl.where(
+            row[:, None] - row[None, :] >= 2,
+            channel_scores(kk, k, log_alpha, True, DOT, PRECISION),
+            0.0,
+        )
+        product_7 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
         # Q X^T
-        scores_3 = channel_scores(kk, k, log_alpha, True, DOT, PRECISION)
+        scores_3 = banded_4 + tl.where(row[:, None] - row[None, :] == 1, product_7, 0.0)
         # (Q X^T) * P
         attention_3 = scores_3 * weights[None, :]
-        product_6 = tl.dot(attention_3.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_8 = tl.dot(attention_3.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
         # what the block's start predicts for each key
-        predictions_given = product_5 + product_6
+        predictions_given = product_6 + product_8
         # E = (I + A)^-1 R
         errors = tl.dot(
             tl.trans(inverse.to(ROW_DOT)),
             predictions_given.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        product_7 = tl.dot(
+        product_9 = tl.dot(
             d_predictions_given.to(ROW_DOT),
             tl.trans(errors.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
-        d_scores_2 = tl.where(row[:, None] - row[None, :] >= 1, -(product_7 * weights[None, :]), 0.0)
-        decayed_rows_3 = channel_mix(d_scores_2, value_2, log_alpha, True, ROW_DOT, ROW_PRECISION)
-        decayed_rows_4 = channel_mix_back(d_scores_2, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        value_4 = -(product_9 * weights[None, :])
+        banded_5 = tl.where(row[:, None] - row[None, :] >= 2, value_4, 0.0)
+        decayed_rows_3 = channel_mix(banded_5, value_2, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        decayed_rows_4 = channel_mix_back(banded_5, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
         combined_3 = sum_of_others(kk * decayed_rows_3, True) - tl.cumsum(
             value_2 * decayed_rows_4,
             0,
             reverse=True,
         )
-        product_8 = tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_scores_3 = -(product_8 * weights[None, :])
-        decayed_rows_5 = channel_mix(d_scores_3, value_2, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        decayed_rows_6 = channel_mix_back(d_scores_3, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        product_10 = tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_scores_2 = -(product_10 * weights[None, :])
+        decayed_rows_5 = channel_mix(d_scores_2, value_2, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        decayed_rows_6 = channel_mix_back(d_scores_2, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
         combined_4 = tl.cumsum(q * decayed_rows_5, 0, reverse=True) - tl.cumsum(
             value_2 * decayed_rows_6,
             0,
             reverse=True,
         )
         d_attention_2 = tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
-        d_scores_4 = d_attention_2 * weights[None, :]
-        decayed_rows_7 = channel_mix(d_scores_4, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-        decayed_rows_8 = channel_mix_back(d_scores_4, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        d_scores_3 = d_attention_2 * weights[None, :]
+        decayed_rows_7 = channel_mix(d_scores_3, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        decayed_rows_8 = channel_mix_back(d_scores_3, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
         combined_5 = tl.cumsum(q * decayed_rows_7, 0, reverse=True) - tl.cumsum(
             k * decayed_rows_8,
             0,
             reverse=True,
         )
         combined_6 = (d_kept * kept)[None, :] + combined_2 + combined_3 + combined_4 + combined_5
-        product_9 = tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
-        product_10 = tl.dot(
+        product_11 = tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
+        product_12 = tl.dot(
             errors.to(ROW_DOT),
             tl.trans(d_memory_next.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
-        d_last_weights = product_9 * k - product_10 * value_2
+        d_last_weights = product_11 * k - product_12 * value_2
         running = sum_of_others(d_last_weights * live_2[:, None] * until_end, False)
         d_log_alpha_block = (
             d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
@@ -786,15 +812,15 @@ def backward(
             combined + combined_6 + running,
             mask=live[:, None] & is_feature[None, :],
         )
-        total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores_3, 0.0), 1)
-        product_11 = tl.sum(d_reads * v, 1)
-        value_4 = product_11 * (live_2 * live_2)
+        total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores_2, 0.0), 1)
+        product_13 = tl.sum(d_reads * v, 1)
+        value_5 = product_13 * (live_2 * live_2)
         combined_7 = (
             total[:, None] * value_2
             + decayed_rows_5
-            + value_4[:, None] * k
+            + value_5[:, None] * k
             + decayed_rows_7
-            + product_4 * read_decay_2
+            + product_5 * read_decay_2
         )
         d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
         tl.store(
@@ -802,25 +828,27 @@ def backward(
             combined_7,
             mask=live[:, None] & is_feature[None, :],
         )
-        combined_8 = product_9 * last_weights + decayed_rows_2 + decayed_rows_8 + value_4[:, None] * q
+        banded_6 = tl.where(row[:, None] - row[None, :] == 1, d_scores, 0.0)
+        product_14 = tl.dot(tl.trans(banded_6.to(ROW_DOT)), kk.to(ROW_DOT), input_precision=ROW_PRECISION)
+        combined_8 = product_11 * last_weights + product_14 + decayed_rows_2 + decayed_rows_8
         d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
             d_k_block + row[:, None] * d_k_row + feature[None, :],
-            combined_8,
+            combined_8 + value_5[:, None] * q,
             mask=live[:, None] & is_feature[None, :],
         )
-        product_12 = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-        product_13 = tl.dot(
+        product_15 = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        product_16 = tl.dot(
             tl.trans(attention_3.to(ROW_DOT)),
             d_predictions_given.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        banded_2 = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
+        banded_7 = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
         # Q X^T
-        scores_4 = channel_scores(q, k, log_alpha, False, DOT, PRECISION) + banded_2
+        scores_4 = channel_scores(q, k, log_alpha, False, DOT, PRECISION) + banded_7
         # (Q X^T) * P
         attention_4 = scores_4 * weights[None, :]
-        product_14 = tl.dot(
+        product_17 = tl.dot(
             tl.trans(attention_4.to(ROW_DOT)),
             d_reads.to(ROW_DOT),
             input_precision=ROW_PRECISION,
@@ -828,12 +856,18 @@ def backward(
         d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
         tl.store(
             d_v_block + row[:, None] * d_v_row + value[None, :],
-            product_12 + product_13 + product_14,
+            product_15 + product_16 + product_17,
             mask=live[:, None] & is_value[None, :],
         )
-        combined_9 = decayed_rows_4 + decayed_rows_6 - product_10 * last_weights
-        value_5 = total[:, None] * q
-        combined_10 = decayed_rows + product_3 * read_decay + decayed_rows_3 + value_5 * a
+        banded_8 = tl.where(row[:, None] - row[None, :] == 1, value_4, 0.0)
+        product_18 = tl.dot(tl.trans(banded_8.to(ROW_DOT)), kk.to(ROW_DOT), input_precision=ROW_PRECISION)
+        combined_9 = product_18 + decayed_rows_4 + decayed_rows_6 - product_12 * last_weights
+        product_19 = tl.dot(banded_6.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_20 = tl.dot(banded_8.to(ROW_DOT), value_2.to(ROW_DOT), input_precision=ROW_PRECISION)
+        value_6 = total[:, None] * q
+        combined_10 = (
+            product_19 + decayed_rows + product_4 * read_decay + product_20 + decayed_rows_3 + value_6 * a
+        )
         d_kk_block = d_kk_pointer + (batch * tokens + start) * d_kk_row + head * d_kk_head
         tl.store(
             d_kk_block + row[:, None] * d_kk_row + feature[None, :],
@@ -843,20 +877,20 @@ def backward(
         d_a_block = d_a_pointer + (batch * tokens + start) * d_a_row + head * d_a_head
         tl.store(
             d_a_block + row[:, None] * d_a_row + feature[None, :],
-            combined_9 * kk + value_5 * kk,
+            combined_9 * kk + value_6 * kk,
             mask=live[:, None] & is_feature[None, :],
         )
-        product_15 = tl.dot(
+        product_21 = tl.dot(
             tl.trans(value_3.to(ROW_DOT)),
             d_predictions_given.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        product_16 = tl.dot(
+        product_22 = tl.dot(
             tl.trans((read_decay_2 * q).to(ROW_DOT)),
             d_reads.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        d_memory_next = d_memory_next * kept[:, None] + product_15 + product_16
+        d_memory_next = d_memory_next * kept[:, None] + product_21 + product_22
     if GRAD_INITIAL:
         tl.store(
             d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],

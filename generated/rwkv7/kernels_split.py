@@ -262,11 +262,6 @@ def channels(
     channels_0_blocks_pointer,
     channels_1_blocks_pointer,
     channels_2_blocks_pointer,
-    channels_3_blocks_pointer,
-    channels_4_blocks_pointer,
-    channels_5_blocks_pointer,
-    channels_6_blocks_pointer,
-    channels_7_blocks_pointer,
     k_pointer,
     kk_pointer,
     length_pointer,
@@ -302,8 +297,6 @@ def channels(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -316,42 +309,255 @@ def channels(
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
     a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
-    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
-    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
-    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
-    # a: decay of the memory since the block's start
-    read_decay = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
-        ),
-        0.0,
-    )
-    tl.store(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        read_decay,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
+    decayed_scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    decayed_scores_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_scores += channel_scores(q, k, log_alpha, False, DOT, PRECISION)
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        a = tl.load(
+            a_block + row[:, None] * a_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_scores_2 += channel_scores(q, kk * a, log_alpha, False, DOT, PRECISION)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(log_alpha_reset_sum == 0.0, log_alpha_coarse_sum + log_alpha_fine_sum, float("-inf"))
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            read_decay,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
     tl.store(
         channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        channel_scores(q, k, log_alpha, False, DOT, PRECISION),
+        decayed_scores,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        decayed_scores_2,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def channels_2(
+    a_pointer,
+    channels_3_blocks_pointer,
+    channels_4_blocks_pointer,
+    channels_5_blocks_pointer,
+    channels_6_blocks_pointer,
+    channels_7_blocks_pointer,
+    k_pointer,
+    kk_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    position_pointer,
+    a_head,
+    a_row,
+    k_head,
+    k_row,
+    kk_head,
+    kk_row,
+    log_alpha_head,
+    log_alpha_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Decays by channel of one block, and the products of rows that they act in."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    decayed_scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    decayed_scores_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        a = tl.load(
+            a_block + row[:, None] * a_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_scores += channel_scores(kk, kk * a, log_alpha, True, DOT, PRECISION)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_scores_2 += channel_scores(kk, k, log_alpha, True, DOT, PRECISION)
+        log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+        log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+        log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+        log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+        # a: decay of the memory since the block's start
+        read_decay = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(
+                    log_alpha_reset_sum - log_alpha_reset == 0.0,
+                    log_alpha_coarse_sum - log_alpha_coarse + (log_alpha_fine_sum - log_alpha_fine),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            read_decay,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        # a_C: decay of the memory over the block
+        kept = tl.where(
+            is_feature,
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == 0.0,
+                    tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(channels_6_blocks_pointer + slot * K + feature, kept, mask=is_feature)
+        until_end = tl.where(
+            is_feature[None, :],
+            tl.exp(
+                tl.where(
+                    tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+                    tl.sum(log_alpha_coarse, 0)
+                    - log_alpha_coarse_sum
+                    + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
+                    float("-inf"),
+                )
+            ),
+            0.0,
+        )
+        tl.store(
+            channels_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            until_end,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+    tl.store(
+        channels_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        decayed_scores,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        decayed_scores_2,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def inverse(
+    a_pointer,
+    channels_3_blocks_pointer,
+    inverse_0_blocks_pointer,
+    kk_pointer,
+    length_pointer,
+    position_pointer,
+    a_head,
+    a_row,
+    kk_head,
+    kk_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """How the errors of one block's rows follow from what its start predicts."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    channels_3 = tl.load(
+        channels_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
     )
     kk = tl.load(
         kk_block + row[:, None] * kk_row + feature[None, :],
@@ -363,108 +569,12 @@ def channels(
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    value_2 = kk * a
-    tl.store(
-        channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        channel_scores(q, value_2, log_alpha, False, DOT, PRECISION),
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
+    product = tl.dot(kk.to(DOT), tl.trans((kk * a).to(DOT)), input_precision=PRECISION)
     # Q X^T
-    scores = channel_scores(kk, value_2, log_alpha, True, DOT, PRECISION)
-    tl.store(
-        channels_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        scores,
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    # a: decay of the memory since the block's start
-    read_decay_2 = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(
-                log_alpha_reset_sum - log_alpha_reset == 0.0,
-                log_alpha_coarse_sum - log_alpha_coarse + (log_alpha_fine_sum - log_alpha_fine),
-                float("-inf"),
-            )
-        ),
+    scores = tl.where(row[:, None] - row[None, :] >= 2, channels_3, 0.0) + tl.where(
+        row[:, None] - row[None, :] == 1,
+        product,
         0.0,
-    )
-    tl.store(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        read_decay_2,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-    )
-    # Q X^T
-    scores_2 = channel_scores(kk, k, log_alpha, True, DOT, PRECISION)
-    tl.store(
-        channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        scores_2,
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    # a_C: decay of the memory over the block
-    kept = tl.where(
-        is_feature,
-        tl.exp(
-            tl.where(
-                tl.sum(log_alpha_reset, 0) == 0.0,
-                tl.sum(log_alpha_coarse, 0) + tl.sum(log_alpha_fine, 0),
-                float("-inf"),
-            )
-        ),
-        0.0,
-    )
-    tl.store(channels_6_blocks_pointer + slot * K + feature, kept, mask=is_feature)
-    until_end = tl.where(
-        is_feature[None, :],
-        tl.exp(
-            tl.where(
-                tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
-                tl.sum(log_alpha_coarse, 0)
-                - log_alpha_coarse_sum
-                + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
-                float("-inf"),
-            )
-        ),
-        0.0,
-    )
-    tl.store(
-        channels_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        until_end,
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-    )
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
-def inverse(
-    channels_3_blocks_pointer,
-    inverse_0_blocks_pointer,
-    length_pointer,
-    position_pointer,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    ROWS: tl.constexpr,
-):
-    """How the errors of one block's rows follow from what its start predicts."""
-    program = tl.program_id(0)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    row = tl.arange(0, BLOCK_ROWS)
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    # Q X^T
-    scores = tl.load(
-        channels_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
     )
     live_2 = live.to(tl.float32)
     # P: source weights by read
@@ -487,6 +597,7 @@ def state(
     channels_5_blocks_pointer,
     channels_6_blocks_pointer,
     channels_7_blocks_pointer,
+    errors_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     kk_pointer,
@@ -551,9 +662,9 @@ def state(
         first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
         live = (row >= first) & (row < last)
+        kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-        kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
         a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
         if SAVE:
             tl.store(
@@ -579,12 +690,21 @@ def state(
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
-            # Q X^T
-            scores = tl.load(
+            channels_5 = tl.load(
                 channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
                 mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
                 other=0.0,
             )
+            banded = tl.where(row[:, None] - source[None, :] >= 2, channels_5, 0.0)
+            k = tl.load(
+                k_block + source[:, None] * k_row + feature[None, :],
+                mask=is_source[:, None] & is_feature[None, :],
+                other=0.0,
+            ).to(tl.float32)
+            product_3 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+            banded_2 = tl.where(row[:, None] - source[None, :] == 1, product_3, 0.0)
+            # Q X^T
+            scores = banded + banded_2
             live_2 = is_source.to(tl.float32)
             # P: source weights by read
             weights = live_2 * live_2
@@ -603,11 +723,6 @@ def state(
             )
             # p_C: last row of P
             last_weights = channels_7 * live_2[:, None]
-            k = tl.load(
-                k_block + source[:, None] * k_row + feature[None, :],
-                mask=is_source[:, None] & is_feature[None, :],
-                other=0.0,
-            ).to(tl.float32)
             product_2 += tl.dot(
                 tl.trans((last_weights * k).to(ROW_DOT)),
                 v.to(ROW_DOT),
@@ -655,6 +770,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -670,9 +790,7 @@ def output(
     channels_0_blocks_pointer,
     channels_1_blocks_pointer,
     channels_2_blocks_pointer,
-    channels_4_blocks_pointer,
-    channels_5_blocks_pointer,
-    inverse_0_blocks_pointer,
+    errors_blocks_pointer,
     k_pointer,
     kk_pointer,
     length_pointer,
@@ -795,6 +913,76 @@ def output(
     scores_2 = channels_2 + banded_2
     # (Q X^T) * P
     attention_2 = scores_2 * weights[None, :]
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_3 = tl.dot(attention_2.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = product + product_2 - product_3
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    channels_4_blocks_pointer,
+    channels_5_blocks_pointer,
+    errors_blocks_pointer,
+    inverse_0_blocks_pointer,
+    k_pointer,
+    kk_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    k_head,
+    k_row,
+    kk_head,
+    kk_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
@@ -802,48 +990,175 @@ def output(
         other=0.0,
     )
     # a: decay of the memory since the block's start
-    read_decay_2 = tl.load(
+    read_decay = tl.load(
         channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
         mask=(row < ROWS)[:, None] & is_feature[None, :],
         other=0.0,
     )
-    product_3 = tl.dot((read_decay_2 * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
-    # Q X^T
-    scores_3 = tl.load(
+    kk = tl.load(
+        kk_block + row[:, None] * kk_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product = tl.dot((read_decay * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
+    channels_5 = tl.load(
         channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_2 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # Q X^T
+    scores = tl.where(row[:, None] - row[None, :] >= 2, channels_5, 0.0) + tl.where(
+        row[:, None] - row[None, :] == 1,
+        product_2,
+        0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
     # (Q X^T) * P
-    attention_3 = scores_3 * weights[None, :]
-    product_4 = tl.dot(attention_3.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
+    attention = scores * weights[None, :]
+    v = tl.load(
+        v_block + row[:, None] * v_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    product_3 = tl.dot(attention.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
     # what the block's start predicts for each key
-    predictions_given = product_3 + product_4
+    predictions_given = product + product_3
     # E = (I + A)^-1 R
     errors = tl.dot(
         tl.trans(inverse.to(ROW_DOT)),
         predictions_given.to(ROW_DOT),
         input_precision=ROW_PRECISION,
     )
-    product_5 = tl.dot(attention_2.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = product + product_2 - product_5
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def read_gradients(
+    a_pointer,
+    channels_2_blocks_pointer,
+    d_y_pointer,
+    given_0_blocks_pointer,
+    kk_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    a_head,
+    a_row,
+    d_y_head,
+    d_y_row,
+    kk_head,
+    kk_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block's errors from its reads alone."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    d_reads = tl.load(
+        d_y_block + row[:, None] * d_y_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    channels_2 = tl.load(
+        channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    kk = tl.load(
+        kk_block + row[:, None] * kk_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    a = tl.load(
+        a_block + row[:, None] * a_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * (kk * a), 1)[:, None], 0.0)
+    # Q X^T
+    scores = channels_2 + banded
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    # (Q X^T) * P
+    attention = scores * weights[None, :]
+    product = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    tl.store(
+        given_0_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def state_gradient(
     a_pointer,
     channels_0_blocks_pointer,
-    channels_2_blocks_pointer,
     channels_4_blocks_pointer,
     channels_6_blocks_pointer,
     channels_7_blocks_pointer,
     d_memory_final_pointer,
     d_memory_next_blocks_pointer,
     d_memory_pointer,
+    d_predictions_given_blocks_pointer,
     d_y_pointer,
+    given_0_blocks_pointer,
     inverse_0_blocks_pointer,
     kk_pointer,
     length_pointer,
@@ -914,26 +1229,6 @@ def state_gradient(
             mask=is_feature[:, None] & is_value[None, :],
         )
         d_predictions_given = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        kk = tl.load(
-            kk_block + row[:, None] * kk_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        a = tl.load(
-            a_block + row[:, None] * a_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
@@ -945,39 +1240,27 @@ def state_gradient(
             live_2 = is_source.to(tl.float32)
             # p_C: last row of P
             last_weights = channels_7 * live_2[:, None]
-            kk_2 = tl.load(
+            kk = tl.load(
                 kk_block + source[:, None] * kk_row + feature[None, :],
                 mask=is_source[:, None] & is_feature[None, :],
                 other=0.0,
             ).to(tl.float32)
-            a_2 = tl.load(
+            a = tl.load(
                 a_block + source[:, None] * a_row + feature[None, :],
                 mask=is_source[:, None] & is_feature[None, :],
                 other=0.0,
             ).to(tl.float32)
             product = tl.dot(
-                (last_weights * (kk_2 * a_2)).to(DOT),
+                (last_weights * (kk * a)).to(DOT),
                 d_memory_next.to(DOT),
                 input_precision=PRECISION,
             )
-            channels_2 = tl.load(
-                channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
-                mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
+            given_0 = tl.load(
+                given_0_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                mask=(source < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
-            banded = tl.where(row[:, None] == source[None, :], tl.sum(q * (kk * a), 1)[:, None], 0.0)
-            # Q X^T
-            scores = channels_2 + banded
-            # P: source weights by read
-            weights = live_2 * live_2
-            # (Q X^T) * P
-            attention = scores * weights[None, :]
-            product_2 = tl.dot(
-                tl.trans(attention.to(ROW_DOT)),
-                d_reads.to(ROW_DOT),
-                input_precision=ROW_PRECISION,
-            )
-            d_errors = -product - product_2
+            d_errors = -product - given_0
             # (I + A)^-1
             inverse = tl.load(
                 inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
@@ -989,6 +1272,11 @@ def state_gradient(
                 d_errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+        tl.store(
+            d_predictions_given_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_predictions_given,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         # a_C: decay of the memory over the block
         kept = tl.load(channels_6_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
         # a: decay of the memory since the block's start
@@ -997,23 +1285,38 @@ def state_gradient(
             mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        product_3 = tl.dot(
-            tl.trans((read_decay * kk).to(ROW_DOT)),
+        kk_2 = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 = tl.dot(
+            tl.trans((read_decay * kk_2).to(ROW_DOT)),
             d_predictions_given.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
         # a: decay of the memory since the block's start
         read_decay_2 = tl.load(
             channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
             mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        product_4 = tl.dot(
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_3 = tl.dot(
             tl.trans((read_decay_2 * q).to(ROW_DOT)),
             d_reads.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        d_memory_next = d_memory_next * kept[:, None] + product_3 + product_4
+        d_memory_next = d_memory_next * kept[:, None] + product_2 + product_3
     if GRAD_INITIAL:
         tl.store(
             d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
@@ -1023,24 +1326,796 @@ def state_gradient(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_v(
+def value_sums_memory(
+    d_predictions_given_blocks_pointer,
+    d_y_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    d_y_head,
+    d_y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_0_blocks, sum_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_predictions_given = tl.load(
+            d_predictions_given_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            d_predictions_given.to(ROW_DOT),
+            tl.trans(memory.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
+    tl.store(
+        sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+    tl.store(
+        sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_carried_of_rows(
+    d_memory_next_blocks_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    position_pointer,
+    sum_2_blocks_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        d_kept += tl.sum(d_memory_next * memory, 1)
+    tl.store(sum_2_blocks_pointer + slot * K + feature, d_kept, mask=is_feature)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_rows(
+    d_predictions_given_blocks_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    v_pointer,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_3_blocks, sum_4_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_predictions_given = tl.load(
+            d_predictions_given_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_attention += tl.dot(
+            d_predictions_given.to(ROW_DOT),
+            tl.trans(v.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            d_predictions_given.to(ROW_DOT),
+            tl.trans(errors.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        d_attention,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_rows_2(
+    d_y_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_5_blocks_pointer,
+    sum_6_blocks_pointer,
+    v_pointer,
+    d_y_head,
+    d_y_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_5_blocks, sum_6_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    d_attention = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_attention += tl.dot(d_reads.to(DOT), tl.trans(v.to(DOT)), input_precision=PRECISION)
+    tl.store(
+        sum_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        sum_6_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        d_attention,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_d_memory_next(
+    d_memory_next_blocks_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_7_blocks_pointer,
+    sum_8_blocks_pointer,
+    v_pointer,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_7_blocks, sum_8_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product += tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 += tl.dot(
+            errors.to(ROW_DOT),
+            tl.trans(d_memory_next.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+    tl.store(
+        sum_8_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_rows_of_rows(
+    d_y_pointer,
+    length_pointer,
+    position_pointer,
+    sum_9_blocks_pointer,
+    v_pointer,
+    d_y_head,
+    d_y_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_9_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
+    product = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product += tl.sum(d_reads * v, 1)
+    tl.store(sum_9_blocks_pointer + slot * ROWS + row, product, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_1(
+    k_pointer,
+    kk_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    position_pointer,
+    sum_3_blocks_pointer,
+    k_head,
+    k_row,
+    kk_head,
+    kk_row,
+    log_alpha_head,
+    log_alpha_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_0_blocks, mixed_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    d_attention = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = d_attention * weights[None, :]
+    banded = tl.where(row[:, None] - row[None, :] >= 2, d_scores, 0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(banded, k, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(banded, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_2(
     a_pointer,
+    kk_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    position_pointer,
+    sum_4_blocks_pointer,
+    a_head,
+    a_row,
+    kk_head,
+    kk_row,
+    log_alpha_head,
+    log_alpha_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_2_blocks, mixed_3_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    banded = tl.where(row[:, None] - row[None, :] >= 2, -(sum_4 * weights[None, :]), 0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        a = tl.load(
+            a_block + row[:, None] * a_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(banded, kk * a, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        decayed_rows_2 = channel_mix_back(banded, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_3(
+    a_pointer,
+    kk_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_4_blocks_pointer,
+    mixed_5_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_5_blocks_pointer,
+    a_head,
+    a_row,
+    kk_head,
+    kk_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_4_blocks, mixed_5_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    sum_5 = tl.load(
+        sum_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = -(sum_5 * weights[None, :])
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        a = tl.load(
+            a_block + row[:, None] * a_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, kk * a, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def mixed_rows_4(
+    k_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    mixed_6_blocks_pointer,
+    mixed_7_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    sum_6_blocks_pointer,
+    k_head,
+    k_row,
+    log_alpha_head,
+    log_alpha_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block, decayed by channel: mixed_6_blocks, mixed_7_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    d_attention = tl.load(
+        sum_6_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    # P: source weights by read
+    weights = live_2 * live_2
+    d_scores = d_attention * weights[None, :]
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        log_alpha = tl.load(
+            log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows = channel_mix(d_scores, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_6_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        decayed_rows_2 = channel_mix_back(d_scores, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
+        tl.store(
+            mixed_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            decayed_rows_2,
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_v(
     channels_1_blocks_pointer,
-    channels_2_blocks_pointer,
     channels_5_blocks_pointer,
     channels_7_blocks_pointer,
-    d_errors_rows_pointer,
     d_memory_next_blocks_pointer,
+    d_predictions_given_blocks_pointer,
     d_v_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     kk_pointer,
     length_pointer,
     position_pointer,
     q_pointer,
-    a_head,
-    a_row,
     d_v_head,
     d_v_row,
     d_y_head,
@@ -1067,7 +2142,7 @@ def output_gradient_v(
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_v, d_errors_rows."""
+    """Gradients of one block: d_v."""
     program = tl.program_id(0)
     value_tile = program % tl.cdiv(V, BLOCK_V)
     program = program // tl.cdiv(V, BLOCK_V)
@@ -1089,7 +2164,6 @@ def output_gradient_v(
     live = (row >= first) & (row < last)
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
-    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     d_memory_next = tl.load(
@@ -1111,8 +2185,7 @@ def output_gradient_v(
         other=0.0,
     ).to(tl.float32)
     product = tl.dot((last_weights * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    # Q X^T
-    scores = tl.load(
+    channels_5 = tl.load(
         channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
@@ -1122,14 +2195,27 @@ def output_gradient_v(
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    a = tl.load(
-        a_block + row[:, None] * a_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
+    product_2 = tl.dot(kk.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # Q X^T
+    scores = tl.where(row[:, None] - row[None, :] >= 2, channels_5, 0.0) + tl.where(
+        row[:, None] - row[None, :] == 1,
+        product_2,
+        0.0,
+    )
+    d_predictions_given = tl.load(
+        d_predictions_given_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
-    ).to(tl.float32)
-    product_2 = tl.dot((last_weights * (kk * a)).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    channels_2 = tl.load(
-        channels_2_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+    )
+    product_3 = tl.dot(
+        tl.trans(scores.to(ROW_DOT)),
+        d_predictions_given.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
+    # P: source weights by read
+    weights = live_2 * live_2
+    channels_1 = tl.load(
+        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
@@ -1138,46 +2224,21 @@ def output_gradient_v(
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * (kk * a), 1)[:, None], 0.0)
+    banded = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
     # Q X^T
-    scores_2 = channels_2 + banded
+    scores_2 = channels_1 + banded
     d_reads = tl.load(
         d_y_block + row[:, None] * d_y_row + value[None, :],
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
-    product_3 = tl.dot(tl.trans(scores_2.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # P: source weights by read
-    weights = live_2 * live_2
-    combined = -product_2 - product_3 * weights[:, None]
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_4 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_5 = tl.dot(tl.trans(scores.to(ROW_DOT)), product_4.to(ROW_DOT), input_precision=ROW_PRECISION)
-    channels_1 = tl.load(
-        channels_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    banded_2 = tl.where(row[:, None] == row[None, :], tl.sum(q * k, 1)[:, None], 0.0)
-    # Q X^T
-    scores_3 = channels_1 + banded_2
-    product_6 = tl.dot(tl.trans(scores_3.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined_2 = product + product_5 * weights[:, None] + product_6 * weights[:, None]
+    product_4 = tl.dot(tl.trans(scores_2.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    combined = product + product_3 * weights[:, None] + product_4 * weights[:, None]
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
         d_v_block + row[:, None] * d_v_row + value[None, :],
-        combined_2,
-        mask=live[:, None] & is_value[None, :],
-    )
-    tl.store(
-        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
         combined,
-        mask=(row < ROWS)[:, None] & is_value[None, :],
+        mask=live[:, None] & is_value[None, :],
     )
 
 
@@ -1186,47 +2247,46 @@ def output_gradient_q(
     a_pointer,
     channels_0_blocks_pointer,
     channels_4_blocks_pointer,
-    channels_5_blocks_pointer,
     channels_6_blocks_pointer,
     channels_7_blocks_pointer,
     d_a_pointer,
-    d_errors_rows_pointer,
-    d_kk_pointer,
     d_log_alpha_pointer,
-    d_memory_next_blocks_pointer,
     d_q_pointer,
-    d_y_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     kk_pointer,
     length_pointer,
-    log_alpha_pointer,
-    memory_blocks_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    mixed_4_blocks_pointer,
+    mixed_5_blocks_pointer,
+    mixed_6_blocks_pointer,
+    mixed_7_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
+    sum_4_blocks_pointer,
+    sum_5_blocks_pointer,
+    sum_7_blocks_pointer,
+    sum_8_blocks_pointer,
+    sum_9_blocks_pointer,
     a_head,
     a_row,
     d_a_head,
     d_a_row,
-    d_kk_head,
-    d_kk_row,
     d_log_alpha_head,
     d_log_alpha_row,
     d_q_head,
     d_q_row,
-    d_y_head,
-    d_y_row,
     k_head,
     k_row,
     kk_head,
     kk_row,
-    log_alpha_head,
-    log_alpha_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1234,24 +2294,18 @@ def output_gradient_q(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     ROW_DOT: tl.constexpr,
     ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
 ):
-    """Gradients of one block: d_q, d_log_alpha, d_kk, d_a."""
+    """Gradients of one block: d_q, d_log_alpha, d_a."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -1259,255 +2313,215 @@ def output_gradient_q(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_4 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_5 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    d_kept = tl.zeros([BLOCK_K], dtype=tl.float32)
-    product_6 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_7 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_8 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_9 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+    live_2 = live.to(tl.float32)
+    sum_5 = tl.load(
+        sum_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(
-        channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    kk = tl.load(
-        kk_block + row[:, None] * kk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    live_2 = live.to(tl.float32)
     # P: source weights by read
     weights = live_2 * live_2
-    # Q X^T
-    scores = tl.load(
-        channels_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+    d_scores = -(sum_5 * weights[None, :])
+    total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores, 0.0), 1)
+    sum_9 = tl.load(sum_9_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    # (Q X^T) * P
-    attention = scores * weights[None, :]
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+    banded = tl.where(row[:, None] - row[None, :] == 1, -(sum_4 * weights[None, :]), 0.0)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_10 = tl.dot((read_decay * kk).to(DOT), memory.to(DOT), input_precision=PRECISION)
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        a = tl.load(
+            a_block + row[:, None] * a_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_11 = tl.dot(attention.to(ROW_DOT), v.to(ROW_DOT), input_precision=ROW_PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = product_10 + product_11
-        # E = (I + A)^-1 R
-        errors = tl.dot(
-            tl.trans(inverse.to(ROW_DOT)),
-            predictions_given.to(ROW_DOT),
-            input_precision=ROW_PRECISION,
-        )
-        value_2 = errors * weights[:, None]
-        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(value_2.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        product_2 += tl.sum(d_reads * v, 1)
-        value_3 = v * weights[:, None]
-        product_3 += tl.dot(d_reads.to(DOT), tl.trans(value_3.to(DOT)), input_precision=PRECISION)
-        product_4 += tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-            mask=(row < ROWS)[:, None] & is_value[None, :],
+        mixed_4 = tl.load(
+            mixed_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        d_predictions_given = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product_5 += tl.dot(
-            d_predictions_given.to(ROW_DOT),
-            tl.trans(memory.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        mixed_6 = tl.load(
+            mixed_6_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        d_kept += tl.sum(d_memory_next * memory, 1)
-        product_6 += tl.dot(
-            d_predictions_given.to(ROW_DOT),
-            tl.trans(value_3.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
+        sum_1 = tl.load(
+            sum_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
         )
-        product_7 += tl.dot(
-            d_predictions_given.to(ROW_DOT),
-            tl.trans(value_2.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
+        # a: decay of the memory since the block's start
+        read_decay = tl.load(
+            channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
         )
-        product_8 += tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
-        product_9 += tl.dot(
-            errors.to(ROW_DOT),
-            tl.trans(d_memory_next.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
+        combined = (
+            total[:, None] * (kk * a)
+            + mixed_4
+            + (sum_9 * (live_2 * live_2))[:, None] * k
+            + mixed_6
+            + sum_1 * read_decay
         )
-    value_4 = -product
-    total = tl.sum(tl.where(row[:, None] == row[None, :], value_4, 0.0), 1)
-    a = tl.load(
-        a_block + row[:, None] * a_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    value_5 = kk * a
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows = channel_mix(value_4, value_5, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows_2 = channel_mix(product_3, k, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    # a: decay of the memory since the block's start
-    read_decay_2 = tl.load(
-        channels_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    combined = (
-        total[:, None] * (kk * a)
-        + decayed_rows
-        + (product_2 * (live_2 * live_2))[:, None] * k
-        + decayed_rows_2
-        + product_4 * read_decay_2
-    )
-    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
-    tl.store(
-        d_q_block + row[:, None] * d_q_row + feature[None, :],
-        combined,
-        mask=live[:, None] & is_feature[None, :],
-    )
-    d_read_decay = product_5 * kk
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    d_read_decay_2 = product_4 * q
-    combined_2 = sum_of_others(d_read_decay * read_decay, True) + tl.cumsum(
-        d_read_decay_2 * read_decay_2,
-        0,
-        reverse=True,
-    )
-    # a_C: decay of the memory over the block
-    kept = tl.load(channels_6_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
-    decayed_rows_3 = channel_mix(product_6, k, log_alpha, True, ROW_DOT, ROW_PRECISION)
-    decayed_rows_4 = channel_mix_back(product_6, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
-    combined_3 = sum_of_others(kk * decayed_rows_3, True) - tl.cumsum(k * decayed_rows_4, 0, reverse=True)
-    banded = tl.where(row[:, None] - row[None, :] >= 1, -product_7, 0.0)
-    decayed_rows_5 = channel_mix(banded, value_5, log_alpha, True, ROW_DOT, ROW_PRECISION)
-    decayed_rows_6 = channel_mix_back(banded, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
-    combined_4 = sum_of_others(kk * decayed_rows_5, True) - tl.cumsum(
-        value_5 * decayed_rows_6,
-        0,
-        reverse=True,
-    )
-    decayed_rows_7 = channel_mix_back(value_4, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined_5 = tl.cumsum(q * decayed_rows, 0, reverse=True) - tl.cumsum(
-        value_5 * decayed_rows_7,
-        0,
-        reverse=True,
-    )
-    decayed_rows_8 = channel_mix_back(product_3, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined_6 = tl.cumsum(q * decayed_rows_2, 0, reverse=True) - tl.cumsum(
-        k * decayed_rows_8,
-        0,
-        reverse=True,
-    )
-    combined_7 = (d_kept * kept)[None, :] + combined_3 + combined_4 + combined_5 + combined_6
-    d_last_weights = product_8 * k - product_9 * value_5
-    channels_7 = tl.load(
-        channels_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    running = sum_of_others(d_last_weights * live_2[:, None] * channels_7, False)
-    d_log_alpha_block = (
-        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
-    )
-    tl.store(
-        d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
-        combined_2 + combined_7 + running,
-        mask=live[:, None] & is_feature[None, :],
-    )
-    # p_C: last row of P
-    last_weights = channels_7 * live_2[:, None]
-    combined_8 = decayed_rows_6 + decayed_rows_7 - product_9 * last_weights
-    value_6 = total[:, None] * q
-    combined_9 = decayed_rows_3 + product_5 * read_decay + decayed_rows_5 + value_6 * a
-    d_kk_block = d_kk_pointer + (batch * tokens + start) * d_kk_row + head * d_kk_head
-    tl.store(
-        d_kk_block + row[:, None] * d_kk_row + feature[None, :],
-        combined_8 * a + combined_9,
-        mask=live[:, None] & is_feature[None, :],
-    )
-    d_a_block = d_a_pointer + (batch * tokens + start) * d_a_row + head * d_a_head
-    tl.store(
-        d_a_block + row[:, None] * d_a_row + feature[None, :],
-        combined_8 * kk + value_6 * kk,
-        mask=live[:, None] & is_feature[None, :],
-    )
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            combined,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        sum_0 = tl.load(
+            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_read_decay = sum_0 * kk
+        # a: decay of the memory since the block's start
+        read_decay_2 = tl.load(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        d_read_decay_2 = sum_1 * q
+        combined_2 = sum_of_others(d_read_decay * read_decay_2, True) + tl.cumsum(
+            d_read_decay_2 * read_decay,
+            0,
+            reverse=True,
+        )
+        d_kept = tl.load(sum_2_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        # a_C: decay of the memory over the block
+        kept = tl.load(channels_6_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
+        mixed_0 = tl.load(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined_3 = sum_of_others(kk * mixed_0, True) - tl.cumsum(k * mixed_1, 0, reverse=True)
+        mixed_2 = tl.load(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        value_2 = kk * a
+        mixed_3 = tl.load(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined_4 = sum_of_others(kk * mixed_2, True) - tl.cumsum(value_2 * mixed_3, 0, reverse=True)
+        mixed_5 = tl.load(
+            mixed_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined_5 = tl.cumsum(q * mixed_4, 0, reverse=True) - tl.cumsum(value_2 * mixed_5, 0, reverse=True)
+        mixed_7 = tl.load(
+            mixed_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined_6 = tl.cumsum(q * mixed_6, 0, reverse=True) - tl.cumsum(k * mixed_7, 0, reverse=True)
+        combined_7 = (d_kept * kept)[None, :] + combined_3 + combined_4 + combined_5 + combined_6
+        sum_7 = tl.load(
+            sum_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        sum_8 = tl.load(
+            sum_8_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_last_weights = sum_7 * k - sum_8 * value_2
+        channels_7 = tl.load(
+            channels_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        running = sum_of_others(d_last_weights * live_2[:, None] * channels_7, False)
+        d_log_alpha_block = (
+            d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+        )
+        tl.store(
+            d_log_alpha_block + row[:, None] * d_log_alpha_row + feature[None, :],
+            combined_2 + combined_7 + running,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        product = tl.dot(tl.trans(banded.to(ROW_DOT)), kk.to(ROW_DOT), input_precision=ROW_PRECISION)
+        # p_C: last row of P
+        last_weights = channels_7 * live_2[:, None]
+        combined_8 = (product + mixed_3 + mixed_5 - sum_8 * last_weights) * kk + total[:, None] * q * kk
+        d_a_block = d_a_pointer + (batch * tokens + start) * d_a_row + head * d_a_head
+        tl.store(
+            d_a_block + row[:, None] * d_a_row + feature[None, :],
+            combined_8,
+            mask=live[:, None] & is_feature[None, :],
+        )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output_gradient_k(
+    a_pointer,
+    channels_4_blocks_pointer,
     channels_7_blocks_pointer,
-    d_errors_rows_pointer,
     d_k_pointer,
-    d_memory_next_blocks_pointer,
-    d_y_pointer,
-    inverse_0_blocks_pointer,
+    d_kk_pointer,
+    k_pointer,
     kk_pointer,
     length_pointer,
-    log_alpha_pointer,
+    mixed_0_blocks_pointer,
+    mixed_1_blocks_pointer,
+    mixed_2_blocks_pointer,
+    mixed_3_blocks_pointer,
+    mixed_5_blocks_pointer,
+    mixed_7_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
+    sum_0_blocks_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    sum_5_blocks_pointer,
+    sum_7_blocks_pointer,
+    sum_8_blocks_pointer,
+    sum_9_blocks_pointer,
+    a_head,
+    a_row,
     d_k_head,
     d_k_row,
-    d_y_head,
-    d_y_row,
+    d_kk_head,
+    d_kk_row,
+    k_head,
+    k_row,
     kk_head,
     kk_row,
-    log_alpha_head,
-    log_alpha_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1515,24 +2529,18 @@ def output_gradient_k(
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     ROW_DOT: tl.constexpr,
     ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
 ):
-    """Gradients of one block: d_k."""
+    """Gradients of one block: d_k, d_kk."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -1540,87 +2548,133 @@ def output_gradient_k(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     kk_block = kk_pointer + (batch * tokens + start) * kk_row + head * kk_head
-    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_4 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+    a_block = a_pointer + (batch * tokens + start) * a_row + head * a_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    live_2 = live.to(tl.float32)
+    d_attention = tl.load(
+        sum_3_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    live_2 = live.to(tl.float32)
     # P: source weights by read
     weights = live_2 * live_2
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
+    d_scores = d_attention * weights[None, :]
+    banded = tl.where(row[:, None] - row[None, :] == 1, d_scores, 0.0)
+    sum_9 = tl.load(sum_9_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    banded_2 = tl.where(row[:, None] - row[None, :] == 1, -(sum_4 * weights[None, :]), 0.0)
+    sum_5 = tl.load(
+        sum_5_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    d_scores_2 = -(sum_5 * weights[None, :])
+    total = tl.sum(tl.where(row[:, None] == row[None, :], d_scores_2, 0.0), 1)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        sum_7 = tl.load(
+            sum_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        channels_7 = tl.load(
+            channels_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        # p_C: last row of P
+        last_weights = channels_7 * live_2[:, None]
+        kk = tl.load(
+            kk_block + row[:, None] * kk_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product += tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-            mask=(row < ROWS)[:, None] & is_value[None, :],
+        product = tl.dot(tl.trans(banded.to(ROW_DOT)), kk.to(ROW_DOT), input_precision=ROW_PRECISION)
+        mixed_1 = tl.load(
+            mixed_1_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
             other=0.0,
         )
-        d_predictions_given = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        value_2 = v * weights[:, None]
-        product_2 += tl.dot(
-            d_predictions_given.to(ROW_DOT),
-            tl.trans(value_2.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
+        mixed_7 = tl.load(
+            mixed_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
         )
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_3 += tl.dot(d_reads.to(DOT), tl.trans(value_2.to(DOT)), input_precision=PRECISION)
-        product_4 += tl.sum(d_reads * v, 1)
-    channels_7 = tl.load(
-        channels_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
-        mask=(row < ROWS)[:, None] & is_feature[None, :],
-        other=0.0,
-    )
-    # p_C: last row of P
-    last_weights = channels_7 * live_2[:, None]
-    kk = tl.load(
-        kk_block + row[:, None] * kk_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    log_alpha = tl.load(
-        log_alpha_block + row[:, None] * log_alpha_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows = channel_mix_back(product_2, kk, log_alpha, True, ROW_DOT, ROW_PRECISION)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    decayed_rows_2 = channel_mix_back(product_3, q, log_alpha, False, ROW_DOT, ROW_PRECISION)
-    combined = (
-        product * last_weights + decayed_rows + decayed_rows_2 + (product_4 * (live_2 * live_2))[:, None] * q
-    )
-    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-    tl.store(
-        d_k_block + row[:, None] * d_k_row + feature[None, :],
-        combined,
-        mask=live[:, None] & is_feature[None, :],
-    )
+        combined = (
+            sum_7 * last_weights + product + mixed_1 + mixed_7 + (sum_9 * (live_2 * live_2))[:, None] * q
+        )
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        product_2 = tl.dot(tl.trans(banded_2.to(ROW_DOT)), kk.to(ROW_DOT), input_precision=ROW_PRECISION)
+        mixed_3 = tl.load(
+            mixed_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        mixed_5 = tl.load(
+            mixed_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        sum_8 = tl.load(
+            sum_8_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        a = tl.load(
+            a_block + row[:, None] * a_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_3 = tl.dot(banded.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        mixed_0 = tl.load(
+            mixed_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        sum_0 = tl.load(
+            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        # a: decay of the memory since the block's start
+        read_decay = tl.load(
+            channels_4_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        product_4 = tl.dot(banded_2.to(ROW_DOT), (kk * a).to(ROW_DOT), input_precision=ROW_PRECISION)
+        mixed_2 = tl.load(
+            mixed_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        combined_2 = product_3 + mixed_0 + sum_0 * read_decay + product_4 + mixed_2 + total[:, None] * q * a
+        combined_3 = (product_2 + mixed_3 + mixed_5 - sum_8 * last_weights) * a + combined_2
+        d_kk_block = d_kk_pointer + (batch * tokens + start) * d_kk_row + head * d_kk_head
+        tl.store(
+            d_kk_block + row[:, None] * d_kk_row + feature[None, :],
+            combined_3,
+            mask=live[:, None] & is_feature[None, :],
+        )

@@ -16,8 +16,13 @@ def forward(blocks, count, rows, halo, window, resumed, log_alpha, q, memory, k,
     weights = live * live
     value = kk * a
     log_alpha_sums = blocks.running(log_alpha.mT)
+    decayed_scores = blocks.channels.scores(kk, value, log_alpha_sums, True)
+    product = torch.matmul(kk, value.mT)
+    banded = decayed_scores * blocks.band(row, row, 2, None, like)
+    del decayed_scores
     # Q X^T
-    scores = blocks.channels.scores(kk, value, log_alpha_sums, True)
+    scores = banded + product * blocks.band(row, row, 1, 1, like)
+    del banded, product
     # (Q X^T) * P
     attention = scores * weights[..., None, :]
     del scores
@@ -28,17 +33,22 @@ def forward(blocks, count, rows, halo, window, resumed, log_alpha, q, memory, k,
     read_decay = blocks.decay_from_start(log_alpha_sums, True).mT
     value_2 = read_decay * kk
     del read_decay
+    decayed_scores_2 = blocks.channels.scores(kk, k, log_alpha_sums, True)
+    product_2 = torch.matmul(kk, k.mT)
+    banded_2 = decayed_scores_2 * blocks.band(row, row, 2, None, like)
+    del decayed_scores_2
     # Q X^T
-    scores_2 = blocks.channels.scores(kk, k, log_alpha_sums, True)
+    scores_2 = banded_2 + product_2 * blocks.band(row, row, 1, 1, like)
+    del banded_2, product_2
     # (Q X^T) * P
     attention_2 = scores_2 * weights[..., None, :]
     del scores_2
-    product = torch.matmul(attention_2, v)
+    product_3 = torch.matmul(attention_2, v)
     # a_C: decay of the memory over the block
     kept = blocks.decay_whole(log_alpha_sums)
     # p_C: last row of P
     last_weights = blocks.decay_to_end(log_alpha_sums).mT * live[..., :, None]
-    product_2 = torch.matmul((last_weights * k).mT, v)
+    product_4 = torch.matmul((last_weights * k).mT, v)
     value_3 = last_weights * value
     del last_weights
     memory_like = memory
@@ -48,26 +58,26 @@ def forward(blocks, count, rows, halo, window, resumed, log_alpha, q, memory, k,
     inverse_each = blocks.each(inverse, count, memory_like)
     value_2_each = blocks.each(value_2, count, memory_like)
     del value_2
-    product_each = blocks.each(product, count, memory_like)
-    del product
+    product_3_each = blocks.each(product_3, count, memory_like)
+    del product_3
     kept_each = blocks.each(kept, count, memory_like)
     del kept
-    product_2_each = blocks.each(product_2, count, memory_like)
-    del product_2
+    product_4_each = blocks.each(product_4, count, memory_like)
+    del product_4
     value_3_each = blocks.each(value_3, count, memory_like)
     del value_3
     for block in range(count):
         memory_list.append(memory)
         # what the block's start predicts for each key
-        predictions_given = torch.baddbmm(product_each[block], value_2_each[block], memory)
+        predictions_given = torch.baddbmm(product_3_each[block], value_2_each[block], memory)
         # E = (I + A)^-1 R
         errors = torch.matmul(inverse_each[block].mT, predictions_given)
         value_4 = memory * kept_each[block][..., :, None]
         # M at the end
-        memory_next = torch.baddbmm(value_4 + product_2_each[block], value_3_each[block].mT, errors, alpha=-1)
+        memory_next = torch.baddbmm(value_4 + product_4_each[block], value_3_each[block].mT, errors, alpha=-1)
         kept_errors.append(errors)
         memory = memory_next
-    del inverse_each, kept_each, product_2_each, product_each, value_2_each, value_3_each
+    del inverse_each, kept_each, product_3_each, product_4_each, value_2_each, value_3_each
     block = None
     memory_final = memory.unflatten(0, memory_like.shape[:2])
     memory_blocks = blocks.stack(memory_list, memory_like)
@@ -76,25 +86,25 @@ def forward(blocks, count, rows, halo, window, resumed, log_alpha, q, memory, k,
     del kept_errors
     # a: decay of the memory since the block's start
     read_decay_2 = blocks.decay_from_start(log_alpha_sums, False).mT
-    product_3 = torch.matmul(read_decay_2 * q, memory_blocks)
+    product_5 = torch.matmul(read_decay_2 * q, memory_blocks)
     del read_decay_2
-    banded = (q * k).sum(-1)[..., :, None] * blocks.band(row, row, 0, 0, like)
+    banded_3 = (q * k).sum(-1)[..., :, None] * blocks.band(row, row, 0, 0, like)
     # Q X^T
-    scores_3 = blocks.channels.scores(q, k, log_alpha_sums, False) + banded
-    del banded
+    scores_3 = blocks.channels.scores(q, k, log_alpha_sums, False) + banded_3
+    del banded_3
     # (Q X^T) * P
     attention_3 = scores_3 * weights[..., None, :]
     del scores_3
-    banded_2 = (q * kk * a).sum(-1)[..., :, None] * blocks.band(row, row, 0, 0, like)
+    banded_4 = (q * kk * a).sum(-1)[..., :, None] * blocks.band(row, row, 0, 0, like)
     # Q X^T
-    scores_4 = blocks.channels.scores(q, value, log_alpha_sums, False) + banded_2
-    del banded_2, value
+    scores_4 = blocks.channels.scores(q, value, log_alpha_sums, False) + banded_4
+    del banded_4, value
     # (Q X^T) * P
     attention_4 = scores_4 * weights[..., None, :]
     del scores_4
     # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = blocks.add_product(blocks.add_product(product_3, attention_3, v, 1), attention_4, errors_2, -1)
-    del product_3
+    reads = blocks.add_product(blocks.add_product(product_5, attention_3, v, 1), attention_4, errors_2, -1)
+    del product_5
     return {
         "y": reads,
         "saved_0": attention_3,
@@ -211,24 +221,28 @@ def backward(
     d_attention_2 = torch.matmul(d_predictions_given_2, v.mT)
     d_scores_3 = d_attention_2 * weights[..., None, :]
     del d_attention_2
-    decayed_rows_3 = blocks.channels.mix(d_scores_3, kk, log_alpha_sums, True, False)
+    banded = d_scores_3 * blocks.band(row, row, 1, 1, like)
+    banded_2 = d_scores_3 * blocks.band(row, row, 2, None, like)
+    del d_scores_3
+    decayed_rows_3 = blocks.channels.mix(banded_2, kk, log_alpha_sums, True, False)
     decayed_rows_4 = blocks.channels.mix(d_scores_2, q, log_alpha_sums, False, False)
     del d_scores_2
-    combined_4 = product_7 * last_weights + decayed_rows_3 + decayed_rows_4
+    value_10 = product_7 * last_weights
+    combined_4 = blocks.add_product(value_10 + decayed_rows_3 + decayed_rows_4, banded.mT, kk, 1)
+    del value_10
     d_kept = (d_memory_next_blocks * memory).sum(-1)
-    decayed_rows_5 = blocks.channels.mix(d_scores_3, k, log_alpha_sums, True, True)
-    del d_scores_3
+    decayed_rows_5 = blocks.channels.mix(banded_2, k, log_alpha_sums, True, True)
+    del banded_2
     running_2 = blocks.cumsum(kk * decayed_rows_5, -2, True, True)
     combined_5 = running_2 - blocks.cumsum(k * decayed_rows_3, -2, True, False)
     del decayed_rows_3, running_2
     product_8 = torch.matmul(d_predictions_given_2, saved_4.mT)
-    banded = product_8 * weights[..., None, :] * blocks.band(row, row, 1, None, like)
+    value_11 = product_8 * weights[..., None, :]
     del product_8
-    d_scores_4 = -banded
-    del banded
-    decayed_rows_6 = blocks.channels.mix(d_scores_4, value, log_alpha_sums, True, True)
-    decayed_rows_7 = blocks.channels.mix(d_scores_4, kk, log_alpha_sums, True, False)
-    del d_scores_4
+    value_12 = -(value_11 * blocks.band(row, row, 2, None, like))
+    decayed_rows_6 = blocks.channels.mix(value_12, value, log_alpha_sums, True, True)
+    decayed_rows_7 = blocks.channels.mix(value_12, kk, log_alpha_sums, True, False)
+    del value_12
     running_3 = blocks.cumsum(value * decayed_rows_7, -2, True, False)
     combined_6 = blocks.cumsum(kk * decayed_rows_6, -2, True, True) - running_3
     del running_3
@@ -241,11 +255,11 @@ def backward(
     del decayed_rows_2
     combined_8 = running_5 - blocks.cumsum(k * decayed_rows_4, -2, True, False)
     del decayed_rows_4, running_5
-    value_10 = d_kept * kept
+    value_13 = d_kept * kept
     del kept
-    combined_9 = value_10[..., None, :] + combined_5 + combined_6 + combined_7 + combined_8
+    combined_9 = value_13[..., None, :] + combined_5 + combined_6 + combined_7 + combined_8
     del combined_5, combined_6, combined_7, combined_8
-    value_11 = q * value_6[..., :, None]
+    value_14 = q * value_6[..., :, None]
     product_9 = torch.matmul(last_weights * k, d_memory_next_blocks)
     combined_10 = blocks.add_product(
         blocks.add_product(product_9, saved_3.mT, d_predictions_given_2, 1),
@@ -254,32 +268,45 @@ def backward(
         1,
     )
     del d_predictions_given_2, product_9
+    banded_3 = value_11 * blocks.band(row, row, 1, 1, like)
+    del value_11
     product_10 = torch.matmul(saved_4, d_memory_next_blocks.mT)
-    combined_11 = decayed_rows_7 + decayed_rows_8 - product_10 * last_weights
-    del decayed_rows_7, decayed_rows_8, last_weights
-    value_12 = combined_11 * a
-    value_13 = combined_11 * kk
+    value_15 = product_10 * last_weights
+    del last_weights
+    combined_11 = blocks.add_product(decayed_rows_7 + decayed_rows_8 - value_15, banded_3.mT, kk, -1)
+    del decayed_rows_7, decayed_rows_8, value_15
+    value_16 = combined_11 * a
+    value_17 = combined_11 * kk
     del combined_11
-    combined_12 = decayed_rows_5 + product_3 * read_decay + decayed_rows_6 - value_7 * q
-    del decayed_rows_5, decayed_rows_6, product_3, read_decay, value_7
-    value_14 = -(q * kk * total[..., :, None])
+    value_18 = product_3 * read_decay
+    del product_3, read_decay
+    value_19 = value_7 * q
+    del value_7
+    combined_12 = blocks.add_product(
+        blocks.add_product(decayed_rows_5 + value_18 + decayed_rows_6 - value_19, banded, k, 1),
+        banded_3,
+        value,
+        -1,
+    )
+    del banded, banded_3, decayed_rows_5, decayed_rows_6, value_18, value_19
+    value_20 = -(q * kk * total[..., :, None])
     d_last_weights = product_7 * k - product_10 * value
     del product_10, product_7, value
-    value_15 = d_last_weights * until_end * live[..., :, None]
+    value_21 = d_last_weights * until_end * live[..., :, None]
     del d_last_weights, until_end
-    running_6 = blocks.cumsum(value_15, -2, False, True)
-    del value_15
+    running_6 = blocks.cumsum(value_21, -2, False, True)
+    del value_21
     return {
         "part_0": combined_2,
         "part_1": combined_3,
         "part_2": combined_4,
         "part_3": combined_9,
-        "part_4": value_11,
+        "part_4": value_14,
         "part_5": combined_10,
-        "part_6": value_12,
-        "part_7": value_13,
+        "part_6": value_16,
+        "part_7": value_17,
         "part_8": combined_12,
-        "part_9": value_14,
+        "part_9": value_20,
         "part_10": running_6,
         "d_memory": d_memory_next_final,
         "d_memory_blocks": d_memory_next_blocks,

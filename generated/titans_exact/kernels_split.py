@@ -96,7 +96,6 @@ def gates(
     gate_momentum_written_pointer,
     gate_read_decay_2_pointer,
     gate_read_decay_pointer,
-    gate_weights_2_pointer,
     gate_weights_pointer,
     length_pointer,
     log_alpha_pointer,
@@ -186,6 +185,15 @@ def gates(
         weights,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
+    # a: decay of the memory since the block's start
+    read_decay_2 = tl.exp(
+        tl.where(
+            log_alpha_reset_sum - log_alpha_reset == 0.0,
+            log_alpha_coarse_sum - log_alpha_coarse + (log_alpha_fine_sum - log_alpha_fine),
+            float("-inf"),
+        )
+    )
+    tl.store(gate_read_decay_2_pointer + slot * ROWS + row, read_decay_2, mask=row < ROWS)
     decay_3 = tl.exp(
         tl.where(
             (row[:, None] > row[None, :])
@@ -196,26 +204,8 @@ def gates(
             float("-inf"),
         )
     )
-    value_3 = decay_3 * live_2[None, :]
-    product_2 = tl.dot(value_3.to(ROW_DOT), decay_2.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # P: source weights by read
-    weights_2 = product_2 * lr[None, :] * live_2[None, :]
-    tl.store(
-        gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        weights_2,
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    # a: decay of the memory since the block's start
-    read_decay_2 = tl.exp(
-        tl.where(
-            log_alpha_reset_sum - log_alpha_reset == 0.0,
-            log_alpha_coarse_sum - log_alpha_coarse + (log_alpha_fine_sum - log_alpha_fine),
-            float("-inf"),
-        )
-    )
-    tl.store(gate_read_decay_2_pointer + slot * ROWS + row, read_decay_2, mask=row < ROWS)
     # b: weight of S in each read
-    momentum_read_2 = tl.sum(value_3 * since_start[None, :], 1)
+    momentum_read_2 = tl.sum(decay_3 * live_2[None, :] * since_start[None, :], 1)
     tl.store(gate_momentum_read_2_pointer + slot * ROWS + row, momentum_read_2, mask=row < ROWS)
     # a_C: decay of the memory over the block
     kept = tl.exp(
@@ -235,13 +225,13 @@ def gates(
             float("-inf"),
         )
     )
-    value_4 = until_end * live_2
+    value_3 = until_end * live_2
     # b_C: weight of the block's initial momentum
-    momentum_written = tl.sum(value_4 * since_start, 0)
+    momentum_written = tl.sum(value_3 * since_start, 0)
     tl.store(gate_momentum_written_pointer + slot, momentum_written)
-    product_3 = tl.sum(value_4[:, None] * decay_2, 0)
+    product_2 = tl.sum(value_3[:, None] * decay_2, 0)
     # p_C: last row of P
-    last_weights = product_3 * lr * live_2
+    last_weights = product_2 * lr * live_2
     tl.store(gate_last_weights_pointer + slot * ROWS + row, last_weights, mask=row < ROWS)
     # decay of S over the block
     momentum_kept = tl.exp(
@@ -264,6 +254,92 @@ def gates(
     # B_C: last row of D(theta) Gamma
     momentum_weights = until_end_2 * lr * live_2
     tl.store(gate_momentum_weights_pointer + slot * ROWS + row, momentum_weights, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_2(
+    gate_weights_2_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Decays and window weights of one block: what depends on the gates alone."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] > row[None, :])
+            & ((log_alpha_reset_sum - log_alpha_reset)[:, None] == log_alpha_reset_sum[None, :]),
+            (log_alpha_coarse_sum - log_alpha_coarse)[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + ((log_alpha_fine_sum - log_alpha_fine)[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    live_2 = live.to(tl.float32)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.dot(
+        (decay * live_2[None, :]).to(ROW_DOT),
+        decay_2.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    # P: source weights by read
+    weights = product * lr[None, :] * live_2[None, :]
+    tl.store(
+        gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        weights,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -330,6 +406,7 @@ def inverse(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def state(
+    errors_blocks_pointer,
     gate_kept_pointer,
     gate_last_weights_pointer,
     gate_momentum_kept_pointer,
@@ -492,6 +569,11 @@ def state(
                 errors.to(ROW_DOT),
                 input_precision=ROW_PRECISION,
             )
+            tl.store(
+                errors_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                errors,
+                mask=(source < ROWS)[:, None] & is_value[None, :],
+            )
         memory = memory_next
         momentum = momentum_next
     if STORE_FINAL:
@@ -509,26 +591,21 @@ def state(
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def output(
-    gate_momentum_read_2_pointer,
+    errors_blocks_pointer,
     gate_momentum_read_pointer,
-    gate_read_decay_2_pointer,
     gate_read_decay_pointer,
     gate_weights_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
     memory_blocks_pointer,
     momentum_blocks_pointer,
     position_pointer,
     q_pointer,
-    v_pointer,
     y_pointer,
     k_head,
     k_row,
     q_head,
     q_row,
-    v_head,
-    v_row,
     y_head,
     y_row,
     tokens,
@@ -569,7 +646,6 @@ def output(
     live = (row >= first) & (row < last)
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # a: decay of the memory since the block's start
     read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     q = tl.load(
@@ -606,6 +682,73 @@ def output(
     )
     # (Q X^T) * P
     attention = scores * weights
+    # E = (I + A)^-1 R
+    errors = tl.load(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_3 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
+    reads = read_decay[:, None] * product - momentum_read[:, None] * product_2 - product_3
+    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
+    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def errors(
+    errors_blocks_pointer,
+    gate_momentum_read_2_pointer,
+    gate_read_decay_2_pointer,
+    inverse_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    momentum_blocks_pointer,
+    position_pointer,
+    v_pointer,
+    k_head,
+    k_row,
+    v_head,
+    v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """The errors of one block's rows, again."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
     # (I + A)^-1
     inverse = tl.load(
         inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
@@ -613,13 +756,28 @@ def output(
         other=0.0,
     )
     # a: decay of the memory since the block's start
-    read_decay_2 = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    product_3 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
+    read_decay = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    memory = tl.load(
+        memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
     # b: weight of S in each read
-    momentum_read_2 = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    product_4 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
+    momentum_read = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    momentum = tl.load(
+        momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+        mask=is_feature[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    product_2 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
     # what the block's start predicts for each key
-    predictions_given = read_decay_2[:, None] * product_3 - momentum_read_2[:, None] * product_4
+    predictions_given = read_decay[:, None] * product - momentum_read[:, None] * product_2
     v = tl.load(
         v_block + row[:, None] * v_row + value[None, :],
         mask=live[:, None] & is_value[None, :],
@@ -629,11 +787,98 @@ def output(
     residual = predictions_given - v
     # E = (I + A)^-1 R
     errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-    product_5 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-    reads = read_decay[:, None] * product - momentum_read[:, None] * product_2 - product_5
-    y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-    tl.store(y_block + row[:, None] * y_row + value[None, :], reads, mask=live[:, None] & is_value[None, :])
+    tl.store(
+        errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        errors,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def read_gradients(
+    d_y_pointer,
+    gate_weights_pointer,
+    given_0_blocks_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block's errors from its reads alone."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_reads = tl.load(
+        d_y_block + row[:, None] * d_y_row + value[None, :],
+        mask=live[:, None] & is_value[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    # Q X^T
+    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # (Q X^T) * P
+    attention = scores * weights
+    product = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+    tl.store(
+        given_0_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -644,6 +889,7 @@ def state_gradient(
     d_momentum_final_pointer,
     d_momentum_next_blocks_pointer,
     d_momentum_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
     gate_kept_pointer,
     gate_last_weights_pointer,
@@ -654,7 +900,7 @@ def state_gradient(
     gate_momentum_written_pointer,
     gate_read_decay_2_pointer,
     gate_read_decay_pointer,
-    gate_weights_pointer,
+    given_0_blocks_pointer,
     inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
@@ -734,16 +980,6 @@ def state_gradient(
             mask=is_feature[:, None] & is_value[None, :],
         )
         d_residual = tl.zeros([BLOCK_ROWS, BLOCK_V], dtype=tl.float32)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        q = tl.load(
-            q_block + row[:, None] * q_row + feature[None, :],
-            mask=live[:, None] & is_feature[None, :],
-            other=0.0,
-        ).to(tl.float32)
         for row_start in range(0, ROWS, TILE_ROWS):
             source = row_start + tl.arange(0, TILE_ROWS)
             is_source = (source >= first) & (source < last)
@@ -774,22 +1010,12 @@ def state_gradient(
                 d_memory_next.to(DOT),
                 input_precision=PRECISION,
             )
-            # Q X^T
-            scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-            # P: source weights by read
-            weights = tl.load(
-                gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
-                mask=(row < ROWS)[:, None] & (source < ROWS)[None, :],
+            given_0 = tl.load(
+                given_0_blocks_pointer + slot * (ROWS * V) + source[:, None] * V + value[None, :],
+                mask=(source < ROWS)[:, None] & is_value[None, :],
                 other=0.0,
             )
-            # (Q X^T) * P
-            attention = scores * weights
-            product_3 = tl.dot(
-                tl.trans(attention.to(ROW_DOT)),
-                d_reads.to(ROW_DOT),
-                input_precision=ROW_PRECISION,
-            )
-            d_errors = product - product_2 - product_3
+            d_errors = product - product_2 - given_0
             # (I + A)^-1
             inverse = tl.load(
                 inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + source[None, :],
@@ -797,6 +1023,11 @@ def state_gradient(
                 other=0.0,
             )
             d_residual += tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        tl.store(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            d_residual,
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+        )
         # a_C: decay of the memory over the block
         kept = tl.load(gate_kept_pointer + slot)
         # a: decay of the memory since the block's start
@@ -806,14 +1037,24 @@ def state_gradient(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_4 = tl.dot(
+        product_3 = tl.dot(
             tl.trans(k_2.to(ROW_DOT)),
             (d_residual * read_decay[:, None]).to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
         # a: decay of the memory since the block's start
         read_decay_2 = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-        product_5 = tl.dot(
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_4 = tl.dot(
             tl.trans(q.to(ROW_DOT)),
             (d_reads * read_decay_2[:, None]).to(ROW_DOT),
             input_precision=ROW_PRECISION,
@@ -824,20 +1065,20 @@ def state_gradient(
         momentum_written = tl.load(gate_momentum_written_pointer + slot)
         # b: weight of S in each read
         momentum_read = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-        product_6 = tl.dot(
+        product_5 = tl.dot(
             tl.trans(k_2.to(ROW_DOT)),
             (d_residual * momentum_read[:, None]).to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
         # b: weight of S in each read
         momentum_read_2 = tl.load(gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-        product_7 = tl.dot(
+        product_6 = tl.dot(
             tl.trans(q.to(ROW_DOT)),
             (d_reads * momentum_read_2[:, None]).to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
-        combined = d_momentum_next * momentum_kept - d_memory_next * momentum_written - product_6 - product_7
-        d_memory_next = d_memory_next * kept + product_4 + product_5
+        combined = d_momentum_next * momentum_kept - d_memory_next * momentum_written - product_5 - product_6
+        d_memory_next = d_memory_next * kept + product_3 + product_4
         d_momentum_next = combined
     if GRAD_INITIAL:
         tl.store(
@@ -853,28 +1094,18 @@ def state_gradient(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_v(
-    d_errors_rows_pointer,
-    d_memory_next_blocks_pointer,
-    d_momentum_next_blocks_pointer,
-    d_v_pointer,
+def value_sums_memory(
+    d_residual_blocks_pointer,
     d_y_pointer,
-    gate_last_weights_pointer,
-    gate_momentum_weights_pointer,
-    gate_weights_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
+    gate_read_decay_2_pointer,
+    gate_read_decay_pointer,
     length_pointer,
+    memory_blocks_pointer,
     position_pointer,
-    q_pointer,
-    d_v_head,
-    d_v_row,
+    sum_0_blocks_pointer,
+    sum_6_blocks_pointer,
     d_y_head,
     d_y_row,
-    k_head,
-    k_row,
-    q_head,
-    q_row,
     tokens,
     heads,
     blocks,
@@ -891,10 +1122,8 @@ def output_gradient_v(
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_v, d_errors_rows."""
+    """Sums over V of one block that several gradients need: sum_0_blocks, sum_6_blocks."""
     program = tl.program_id(0)
-    value_tile = program % tl.cdiv(V, BLOCK_V)
-    program = program // tl.cdiv(V, BLOCK_V)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
     batch = memory_index // heads
@@ -902,8 +1131,6 @@ def output_gradient_v(
     row = tl.arange(0, BLOCK_ROWS)
     feature = tl.arange(0, BLOCK_K)
     is_feature = feature < K
-    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
-    is_value = value < V
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -911,96 +1138,143 @@ def output_gradient_v(
     first = tl.cast(tl.maximum(-start, 0), tl.int32)
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    d_momentum_next = tl.load(
-        d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-        mask=is_feature[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    product = tl.dot(k.to(DOT), d_momentum_next.to(DOT), input_precision=PRECISION)
-    # B_C: last row of D(theta) Gamma
-    momentum_weights = tl.load(gate_momentum_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    d_memory_next = tl.load(
-        d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-        mask=is_feature[:, None] & is_value[None, :],
-        other=0.0,
-    )
-    product_2 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-    # p_C: last row of P
-    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    d_reads = tl.load(
-        d_y_block + row[:, None] * d_y_row + value[None, :],
-        mask=live[:, None] & is_value[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # Q X^T
-    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    # P: source weights by read
-    weights = tl.load(
-        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # (Q X^T) * P
-    attention = scores * weights
-    product_3 = tl.dot(tl.trans(attention.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined = product * momentum_weights[:, None] - product_2 * last_weights[:, None] - product_3
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_4 = tl.dot(inverse.to(ROW_DOT), combined.to(ROW_DOT), input_precision=ROW_PRECISION)
-    d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    # a: decay of the memory since the block's start
+    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    # a: decay of the memory since the block's start
+    read_decay_2 = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            (d_reads * read_decay[:, None]).to(DOT),
+            tl.trans(memory.to(DOT)),
+            input_precision=PRECISION,
+        )
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 += tl.dot(
+            (d_residual * read_decay_2[:, None]).to(ROW_DOT),
+            tl.trans(memory.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
     tl.store(
-        d_v_block + row[:, None] * d_v_row + value[None, :],
-        -product_4,
-        mask=live[:, None] & is_value[None, :],
+        sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
     tl.store(
-        d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-        combined,
-        mask=(row < ROWS)[:, None] & is_value[None, :],
+        sum_6_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_q(
-    d_q_pointer,
+def value_sums_rows(
+    d_residual_blocks_pointer,
+    d_y_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_1_blocks_pointer,
+    sum_4_blocks_pointer,
+    d_y_head,
+    d_y_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_1_blocks, sum_4_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 += tl.dot(
+            d_residual.to(ROW_DOT),
+            tl.trans(errors.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_momentum(
+    d_residual_blocks_pointer,
     d_y_pointer,
     gate_momentum_read_2_pointer,
     gate_momentum_read_pointer,
-    gate_read_decay_2_pointer,
-    gate_read_decay_pointer,
-    gate_weights_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
     length_pointer,
-    memory_blocks_pointer,
     momentum_blocks_pointer,
     position_pointer,
-    v_pointer,
-    d_q_head,
-    d_q_row,
+    sum_2_blocks_pointer,
+    sum_7_blocks_pointer,
     d_y_head,
     d_y_row,
-    k_head,
-    k_row,
-    v_head,
-    v_row,
     tokens,
     heads,
     blocks,
@@ -1017,7 +1291,7 @@ def output_gradient_q(
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_q."""
+    """Sums over V of one block that several gradients need: sum_2_blocks, sum_7_blocks."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1034,27 +1308,10 @@ def output_gradient_q(
     last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(gate_read_decay_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     # b: weight of S in each read
     momentum_read = tl.load(gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay_2 = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
     # b: weight of S in each read
     momentum_read_2 = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     for value_start in range(0, V, BLOCK_V):
@@ -1065,276 +1322,45 @@ def output_gradient_q(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        combined += tl.dot(
-            (d_reads * read_decay[:, None]).to(DOT),
-            tl.trans(memory.to(DOT)),
-            input_precision=PRECISION,
-        )
         momentum = tl.load(
             momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        combined += tl.dot(
-            (-(d_reads * momentum_read[:, None])).to(DOT),
+        product += tl.dot(
+            (d_reads * momentum_read[:, None]).to(DOT),
             tl.trans(momentum.to(DOT)),
             input_precision=PRECISION,
         )
-        product_2 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        product_3 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = read_decay_2[:, None] * product_2 - momentum_read_2[:, None] * product_3
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-    # P: source weights by read
-    weights = tl.load(
-        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_4 = tl.dot((product * weights).to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
-    d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
-    tl.store(
-        d_q_block + row[:, None] * d_q_row + feature[None, :],
-        combined - product_4,
-        mask=live[:, None] & is_feature[None, :],
-    )
-
-
-@triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_k(
-    d_errors_rows_pointer,
-    d_k_pointer,
-    d_memory_next_blocks_pointer,
-    d_momentum_next_blocks_pointer,
-    d_y_pointer,
-    gate_last_weights_pointer,
-    gate_momentum_read_2_pointer,
-    gate_momentum_weights_pointer,
-    gate_read_decay_2_pointer,
-    gate_weights_2_pointer,
-    gate_weights_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
-    length_pointer,
-    memory_blocks_pointer,
-    momentum_blocks_pointer,
-    position_pointer,
-    q_pointer,
-    v_pointer,
-    d_k_head,
-    d_k_row,
-    d_y_head,
-    d_y_row,
-    k_head,
-    k_row,
-    q_head,
-    q_row,
-    v_head,
-    v_row,
-    tokens,
-    heads,
-    blocks,
-    HAS_LENGTH: tl.constexpr,
-    RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
-    BLOCK_ROWS: tl.constexpr,
-    BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
-    K: tl.constexpr,
-    PRECISION: tl.constexpr,
-    ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
-    V: tl.constexpr,
-):
-    """Gradients of one block: d_k."""
-    program = tl.program_id(0)
-    block = program % blocks
-    memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
-    row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
-    slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    combined = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    combined_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # b: weight of S in each read
-    momentum_read = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    # B_C: last row of D(theta) Gamma
-    momentum_weights = tl.load(gate_momentum_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    # p_C: last row of P
-    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    for value_start in range(0, V, BLOCK_V):
-        value = value_start + tl.arange(0, BLOCK_V)
-        is_value = value < V
-        d_momentum_next = tl.load(
-            d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_3 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        momentum = tl.load(
-            momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_4 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = read_decay[:, None] * product_3 - momentum_read[:, None] * product_4
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        combined += tl.dot(
-            (errors * momentum_weights[:, None]).to(ROW_DOT),
-            tl.trans(d_momentum_next.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        combined += tl.dot(
-            (errors * last_weights[:, None]).to(ROW_DOT),
-            tl.trans((-d_memory_next).to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        combined_2 += tl.dot(
-            (d_residual * read_decay[:, None]).to(ROW_DOT),
-            tl.trans(memory.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        combined_2 += tl.dot(
-            (-(d_residual * momentum_read[:, None])).to(ROW_DOT),
+        product_2 += tl.dot(
+            (d_residual * momentum_read_2[:, None]).to(ROW_DOT),
             tl.trans(momentum.to(ROW_DOT)),
             input_precision=ROW_PRECISION,
         )
-        product += tl.dot(d_residual.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        product_2 += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-    # P: source weights by read
-    weights = tl.load(
-        gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(product * weights), 0.0)
-    product_5 = tl.dot(tl.trans(d_scores.to(ROW_DOT)), k.to(ROW_DOT), input_precision=ROW_PRECISION)
-    # P: source weights by read
-    weights_2 = tl.load(
-        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product_6 = tl.dot(
-        tl.trans((product_2 * weights_2).to(ROW_DOT)),
-        q.to(ROW_DOT),
-        input_precision=ROW_PRECISION,
-    )
-    product_7 = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
-    combined_3 = combined + product_5 - product_6 + (combined_2 + product_7)
-    d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
     tl.store(
-        d_k_block + row[:, None] * d_k_row + feature[None, :],
-        combined_3,
-        mask=live[:, None] & is_feature[None, :],
+        sum_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+    tl.store(
+        sum_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product_2,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_weights(
-    d_errors_rows_pointer,
-    d_gate_last_weights_pointer,
-    d_gate_momentum_weights_pointer,
-    d_gate_weights_2_pointer,
-    d_gate_weights_pointer,
-    d_memory_next_blocks_pointer,
+def value_sums_d_momentum_next(
     d_momentum_next_blocks_pointer,
-    d_y_pointer,
-    gate_momentum_read_2_pointer,
-    gate_read_decay_2_pointer,
-    inverse_0_blocks_pointer,
-    k_pointer,
+    errors_blocks_pointer,
     length_pointer,
-    memory_blocks_pointer,
-    momentum_blocks_pointer,
     position_pointer,
-    q_pointer,
-    v_pointer,
-    d_y_head,
-    d_y_row,
-    k_head,
-    k_row,
-    q_head,
-    q_row,
-    v_head,
-    v_row,
+    sum_3_blocks_pointer,
     tokens,
     heads,
     blocks,
@@ -1343,153 +1369,112 @@ def output_gradient_weights(
     BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
-    DOT: tl.constexpr,
     K: tl.constexpr,
-    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     ROW_DOT: tl.constexpr,
     ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_gate_weights, d_gate_weights_2, d_gate_last_weights,
-    d_gate_momentum_weights.
-    """
+    """Sums over V of one block that several gradients need: sum_3_blocks."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
-    batch = memory_index // heads
-    head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
     feature = tl.arange(0, BLOCK_K)
     is_feature = feature < K
-    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    phase = 0
     slot = memory_index * blocks + block
-    start = tl.cast(block, tl.int64) * ROWS - phase
-    first = tl.cast(tl.maximum(-start, 0), tl.int32)
-    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-    live = (row >= first) & (row < last)
-    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
-    v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
-    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-    product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    product_3 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    product_4 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    # a: decay of the memory since the block's start
-    read_decay = tl.load(gate_read_decay_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # b: weight of S in each read
-    momentum_read = tl.load(gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
-        d_reads = tl.load(
-            d_y_block + row[:, None] * d_y_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        memory = tl.load(
-            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_5 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        momentum = tl.load(
-            momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_6 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
-        # what the block's start predicts for each key
-        predictions_given = read_decay[:, None] * product_5 - momentum_read[:, None] * product_6
-        v = tl.load(
-            v_block + row[:, None] * v_row + value[None, :],
-            mask=live[:, None] & is_value[None, :],
-            other=0.0,
-        ).to(tl.float32)
-        # R: the error at what the block's start gives
-        residual = predictions_given - v
-        # E = (I + A)^-1 R
-        errors = tl.dot(tl.trans(inverse.to(ROW_DOT)), residual.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product += tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
-            mask=(row < ROWS)[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product_2 += tl.dot(
-            d_residual.to(ROW_DOT),
-            tl.trans(errors.to(ROW_DOT)),
-            input_precision=ROW_PRECISION,
-        )
-        d_memory_next = tl.load(
-            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
-            mask=is_feature[:, None] & is_value[None, :],
-            other=0.0,
-        )
-        product_7 = tl.dot(k.to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
-        product_3 += tl.sum(errors * product_7, 1)
         d_momentum_next = tl.load(
             d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_8 = tl.dot(k.to(DOT), d_momentum_next.to(DOT), input_precision=PRECISION)
-        product_4 += tl.sum(errors * product_8, 1)
-    q = tl.load(
-        q_block + row[:, None] * q_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    # Q X^T
-    scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            errors.to(ROW_DOT),
+            tl.trans(d_momentum_next.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
     tl.store(
-        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        product * scores,
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
     )
-    # Q X^T
-    scores_2 = tl.dot(k.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
-    tl.store(
-        d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        product_2 * scores_2,
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-    )
-    tl.store(d_gate_last_weights_pointer + slot * ROWS + row, -product_3, mask=row < ROWS)
-    tl.store(d_gate_momentum_weights_pointer + slot * ROWS + row, product_4, mask=row < ROWS)
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
-def output_gradient_carried(
-    d_errors_rows_pointer,
-    d_gate_kept_pointer,
-    d_gate_momentum_kept_pointer,
-    d_gate_momentum_read_2_pointer,
-    d_gate_momentum_read_pointer,
-    d_gate_momentum_written_pointer,
+def value_sums_d_memory_next(
+    d_memory_next_blocks_pointer,
+    errors_blocks_pointer,
+    length_pointer,
+    position_pointer,
+    sum_5_blocks_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: sum_5_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_memory_next = tl.load(
+            d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        # E = (I + A)^-1 R
+        errors = tl.load(
+            errors_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product += tl.dot(
+            errors.to(ROW_DOT),
+            tl.trans(d_memory_next.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+    tl.store(
+        sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+        product,
+        mask=(row < ROWS)[:, None] & is_feature[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_memory_of_rows(
     d_gate_read_decay_2_pointer,
     d_gate_read_decay_pointer,
-    d_memory_next_blocks_pointer,
-    d_momentum_next_blocks_pointer,
+    d_residual_blocks_pointer,
     d_y_pointer,
-    inverse_0_blocks_pointer,
     k_pointer,
     length_pointer,
     memory_blocks_pointer,
-    momentum_blocks_pointer,
     position_pointer,
     q_pointer,
     d_y_head,
@@ -1510,13 +1495,9 @@ def output_gradient_carried(
     K: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
-    """Gradients of one block: d_gate_read_decay, d_gate_momentum_read, d_gate_read_decay_2,
-    d_gate_momentum_read_2, d_gate_kept, d_gate_momentum_written, d_gate_momentum_kept.
-    """
+    """Sums over V of one block that several gradients need: d_gate_read_decay, d_gate_read_decay_2."""
     program = tl.program_id(0)
     block = program % blocks
     memory_index = tl.cast(program // blocks, tl.int64)
@@ -1536,23 +1517,12 @@ def output_gradient_carried(
     q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
     k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     d_read_decay = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    d_momentum_read = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
     d_read_decay_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    d_momentum_read_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
-    d_kept = 0.0
-    d_momentum_written = 0.0
-    d_momentum_kept = 0.0
     q = tl.load(
         q_block + row[:, None] * q_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    # (I + A)^-1
-    inverse = tl.load(
-        inverse_0_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
@@ -1573,29 +1543,159 @@ def output_gradient_carried(
         )
         product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
         d_read_decay += tl.sum(d_reads * product, 1)
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+            mask=(row < ROWS)[:, None] & is_value[None, :],
+            other=0.0,
+        )
+        product_2 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        d_read_decay_2 += tl.sum(d_residual * product_2, 1)
+    tl.store(d_gate_read_decay_pointer + slot * ROWS + row, d_read_decay, mask=row < ROWS)
+    tl.store(d_gate_read_decay_2_pointer + slot * ROWS + row, d_read_decay_2, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_momentum_of_rows(
+    d_gate_momentum_read_2_pointer,
+    d_gate_momentum_read_pointer,
+    d_residual_blocks_pointer,
+    d_y_pointer,
+    k_pointer,
+    length_pointer,
+    momentum_blocks_pointer,
+    position_pointer,
+    q_pointer,
+    d_y_head,
+    d_y_row,
+    k_head,
+    k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: d_gate_momentum_read, d_gate_momentum_read_2."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    d_momentum_read = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    d_momentum_read_2 = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    q = tl.load(
+        q_block + row[:, None] * q_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
         momentum = tl.load(
             momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_2 = tl.dot(q.to(DOT), momentum.to(DOT), input_precision=PRECISION)
-        d_momentum_read += tl.sum(-(d_reads * product_2), 1)
-        d_errors = tl.load(
-            d_errors_rows_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        product = tl.dot(q.to(DOT), momentum.to(DOT), input_precision=PRECISION)
+        d_momentum_read += tl.sum(-(d_reads * product), 1)
+        d_residual = tl.load(
+            d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_residual = tl.dot(inverse.to(ROW_DOT), d_errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        product_3 = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
-        d_read_decay_2 += tl.sum(d_residual * product_3, 1)
-        product_4 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
-        d_momentum_read_2 += tl.sum(-(d_residual * product_4), 1)
+        product_2 = tl.dot(k.to(DOT), momentum.to(DOT), input_precision=PRECISION)
+        d_momentum_read_2 += tl.sum(-(d_residual * product_2), 1)
+    tl.store(d_gate_momentum_read_pointer + slot * ROWS + row, d_momentum_read, mask=row < ROWS)
+    tl.store(d_gate_momentum_read_2_pointer + slot * ROWS + row, d_momentum_read_2, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def value_sums_carried_of_rows(
+    d_gate_kept_pointer,
+    d_gate_momentum_kept_pointer,
+    d_gate_momentum_written_pointer,
+    d_memory_next_blocks_pointer,
+    d_momentum_next_blocks_pointer,
+    length_pointer,
+    memory_blocks_pointer,
+    momentum_blocks_pointer,
+    position_pointer,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Sums over V of one block that several gradients need: d_gate_kept, d_gate_momentum_written,
+    d_gate_momentum_kept.
+    """
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    feature = tl.arange(0, BLOCK_K)
+    is_feature = feature < K
+    slot = memory_index * blocks + block
+    d_kept = 0.0
+    d_momentum_written = 0.0
+    d_momentum_kept = 0.0
+    for value_start in range(0, V, BLOCK_V):
+        value = value_start + tl.arange(0, BLOCK_V)
+        is_value = value < V
         d_memory_next = tl.load(
             d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
+        memory = tl.load(
+            memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
         d_kept += tl.sum(tl.sum(d_memory_next * memory, 0), 0)
+        momentum = tl.load(
+            momentum_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
+            mask=is_feature[:, None] & is_value[None, :],
+            other=0.0,
+        )
         d_momentum_written += tl.sum(tl.sum(-(d_memory_next * momentum), 0), 0)
         d_momentum_next = tl.load(
             d_momentum_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
@@ -1603,30 +1703,572 @@ def output_gradient_carried(
             other=0.0,
         )
         d_momentum_kept += tl.sum(tl.sum(d_momentum_next * momentum, 0), 0)
-    tl.store(d_gate_read_decay_pointer + slot * ROWS + row, d_read_decay, mask=row < ROWS)
-    tl.store(d_gate_momentum_read_pointer + slot * ROWS + row, d_momentum_read, mask=row < ROWS)
-    tl.store(d_gate_read_decay_2_pointer + slot * ROWS + row, d_read_decay_2, mask=row < ROWS)
-    tl.store(d_gate_momentum_read_2_pointer + slot * ROWS + row, d_momentum_read_2, mask=row < ROWS)
     tl.store(d_gate_kept_pointer + slot, d_kept)
     tl.store(d_gate_momentum_written_pointer + slot, d_momentum_written)
     tl.store(d_gate_momentum_kept_pointer + slot, d_momentum_kept)
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_v(
+    d_residual_blocks_pointer,
+    d_v_pointer,
+    length_pointer,
+    position_pointer,
+    d_v_head,
+    d_v_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    ROWS: tl.constexpr,
+    V: tl.constexpr,
+):
+    """Gradients of one block: d_v."""
+    program = tl.program_id(0)
+    value_tile = program % tl.cdiv(V, BLOCK_V)
+    program = program // tl.cdiv(V, BLOCK_V)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
+    is_value = value < V
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    d_residual = tl.load(
+        d_residual_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
+        mask=(row < ROWS)[:, None] & is_value[None, :],
+        other=0.0,
+    )
+    d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
+    tl.store(
+        d_v_block + row[:, None] * d_v_row + value[None, :],
+        -d_residual,
+        mask=live[:, None] & is_value[None, :],
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_q(
+    d_q_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    sum_0_blocks_pointer,
+    sum_1_blocks_pointer,
+    sum_2_blocks_pointer,
+    d_q_head,
+    d_q_row,
+    k_head,
+    k_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Gradients of one block: d_q."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    sum_1 = tl.load(
+        sum_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        sum_0 = tl.load(
+            sum_0_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.dot((sum_1 * weights).to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        sum_2 = tl.load(
+            sum_2_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            sum_0 - product - sum_2,
+            mask=live[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_k(
+    d_k_pointer,
+    gate_last_weights_pointer,
+    gate_momentum_weights_pointer,
+    gate_weights_2_pointer,
+    gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    sum_1_blocks_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    sum_5_blocks_pointer,
+    sum_6_blocks_pointer,
+    sum_7_blocks_pointer,
+    d_k_head,
+    d_k_row,
+    k_head,
+    k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    K: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Gradients of one block: d_k."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    # B_C: last row of D(theta) Gamma
+    momentum_weights = tl.load(gate_momentum_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # P: source weights by read
+    weights = tl.load(
+        gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    d_scores = tl.where(row[:, None] - row[None, :] >= 1, -(sum_4 * weights), 0.0)
+    # p_C: last row of P
+    last_weights = tl.load(gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    sum_1 = tl.load(
+        sum_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    # P: source weights by read
+    weights_2 = tl.load(
+        gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        sum_3 = tl.load(
+            sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.dot(tl.trans(d_scores.to(ROW_DOT)), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        sum_5 = tl.load(
+            sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 = tl.dot(
+            tl.trans((sum_1 * weights_2).to(ROW_DOT)),
+            q.to(ROW_DOT),
+            input_precision=ROW_PRECISION,
+        )
+        combined = sum_3 * momentum_weights[:, None] + product - sum_5 * last_weights[:, None] - product_2
+        sum_6 = tl.load(
+            sum_6_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        product_3 = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        sum_7 = tl.load(
+            sum_7_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined + (sum_6 + product_3 - sum_7),
+            mask=live[:, None] & is_feature[None, :],
+        )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def output_gradient_weights(
+    d_gate_last_weights_pointer,
+    d_gate_momentum_weights_pointer,
+    d_gate_weights_2_pointer,
+    d_gate_weights_pointer,
+    k_pointer,
+    length_pointer,
+    position_pointer,
+    q_pointer,
+    sum_1_blocks_pointer,
+    sum_3_blocks_pointer,
+    sum_4_blocks_pointer,
+    sum_5_blocks_pointer,
+    k_head,
+    k_row,
+    q_head,
+    q_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    DOT: tl.constexpr,
+    K: tl.constexpr,
+    PRECISION: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Gradients of one block: d_gate_weights, d_gate_weights_2, d_gate_last_weights,
+    d_gate_momentum_weights.
+    """
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
+    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+    # Q X^T
+    scores = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    # Q X^T
+    scores_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
+    d_last_weights = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    d_momentum_weights = tl.zeros([BLOCK_ROWS], dtype=tl.float32)
+    for feature_start in range(0, K, BLOCK_K):
+        feature = feature_start + tl.arange(0, BLOCK_K)
+        is_feature = feature < K
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        scores += tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        scores_2 += tl.dot(k.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        sum_5 = tl.load(
+            sum_5_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_last_weights += tl.sum(-(sum_5 * k), 1)
+        sum_3 = tl.load(
+            sum_3_blocks_pointer + slot * (ROWS * K) + row[:, None] * K + feature[None, :],
+            mask=(row < ROWS)[:, None] & is_feature[None, :],
+            other=0.0,
+        )
+        d_momentum_weights += tl.sum(sum_3 * k, 1)
+    sum_1 = tl.load(
+        sum_1_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    tl.store(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        sum_1 * scores,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    sum_4 = tl.load(
+        sum_4_blocks_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    tl.store(
+        d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        sum_4 * scores_2,
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    )
+    tl.store(d_gate_last_weights_pointer + slot * ROWS + row, d_last_weights, mask=row < ROWS)
+    tl.store(d_gate_momentum_weights_pointer + slot * ROWS + row, d_momentum_weights, mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_rows_1(
+    d_gate_momentum_read_2_pointer,
+    d_gate_weights_2_pointer,
+    gates_gradient_1_blocks_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block for the gradients of gates: gates_gradient_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    d_momentum_read = tl.load(d_gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    since_start = tl.exp(
+        tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
+    )
+    d_gate_weights_2 = tl.load(
+        d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    banded = tl.where(
+        row[:, None] - row[None, :] >= 1,
+        -(d_gate_weights_2 * live_2[None, :] * lr[None, :]),
+        0.0,
+    )
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.dot(banded.to(ROW_DOT), tl.trans(decay.to(ROW_DOT)), input_precision=ROW_PRECISION)
+    value_2 = (d_momentum_read[:, None] * since_start[None, :] + product) * live_2[None, :]
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] > row[None, :])
+            & ((log_alpha_reset_sum - log_alpha_reset)[:, None] == log_alpha_reset_sum[None, :]),
+            (log_alpha_coarse_sum - log_alpha_coarse)[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + ((log_alpha_fine_sum - log_alpha_fine)[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    banded_2 = tl.where(row[:, None] - row[None, :] >= 2, value_2 * decay_2, 0.0)
+    banded_3 = tl.where(row[:, None] - row[None, :] >= 1, tl.cumsum(banded_2, 1) - banded_2, 0.0)
+    tl.store(gates_gradient_1_blocks_pointer + slot * ROWS + row, tl.sum(banded_3, 0), mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_rows_2(
+    d_gate_momentum_read_pointer,
+    d_gate_weights_pointer,
+    gates_gradient_2_blocks_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block for the gradients of gates: gates_gradient_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    d_momentum_read = tl.load(d_gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    since_start = tl.exp(
+        tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
+    )
+    d_gate_weights = tl.load(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.dot(
+        (d_gate_weights * live_2[None, :] * lr[None, :]).to(ROW_DOT),
+        tl.trans(decay.to(ROW_DOT)),
+        input_precision=ROW_PRECISION,
+    )
+    value_2 = (d_momentum_read[:, None] * since_start[None, :] - product) * live_2[None, :]
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    banded = tl.where(row[:, None] - row[None, :] >= 1, value_2 * decay_2, 0.0)
+    banded_2 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded, 1) - banded, 0.0)
+    tl.store(gates_gradient_2_blocks_pointer + slot * ROWS + row, tl.sum(banded_2, 0), mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
 def gates_gradient(
     d_gate_kept_pointer,
     d_gate_last_weights_pointer,
-    d_gate_momentum_read_2_pointer,
-    d_gate_momentum_read_pointer,
     d_gate_momentum_written_pointer,
     d_gate_read_decay_2_pointer,
     d_gate_read_decay_pointer,
-    d_gate_weights_2_pointer,
-    d_gate_weights_pointer,
     d_log_alpha_pointer,
     gate_kept_pointer,
     gate_read_decay_2_pointer,
     gate_read_decay_pointer,
+    gates_gradient_1_blocks_pointer,
+    gates_gradient_2_blocks_pointer,
     length_pointer,
     log_alpha_pointer,
     log_theta_pointer,
@@ -1647,8 +2289,6 @@ def gates_gradient(
     RESUME: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
 ):
     """Gradients of one block's gates, from those of decays and weights: d_log_alpha."""
     program = tl.program_id(0)
@@ -1716,7 +2356,85 @@ def gates_gradient(
     d_kept = tl.load(d_gate_kept_pointer + slot)
     # a_C: decay of the memory over the block
     kept = tl.load(gate_kept_pointer + slot)
-    d_momentum_read = tl.load(d_gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    gates_gradient_1 = tl.load(
+        gates_gradient_1_blocks_pointer + slot * ROWS + row,
+        mask=row < ROWS,
+        other=0.0,
+    )
+    gates_gradient_2 = tl.load(
+        gates_gradient_2_blocks_pointer + slot * ROWS + row,
+        mask=row < ROWS,
+        other=0.0,
+    )
+    combined_2 = running_2 + d_kept * kept + gates_gradient_1 + gates_gradient_2
+    d_log_alpha_block = (
+        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+    )
+    tl.store(d_log_alpha_block + row * d_log_alpha_row, combined + combined_2, mask=live)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_momentum_rows_1(
+    d_gate_last_weights_pointer,
+    d_gate_weights_2_pointer,
+    d_gate_weights_pointer,
+    gates_gradient_momentum_2_blocks_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    lr_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    lr_head,
+    lr_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block for the gradients of gates: gates_gradient_momentum_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    live_2 = live.to(tl.float32)
+    lr = tl.load(lr_block + row * lr_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    until_end = tl.exp(
+        tl.where(
+            tl.sum(log_alpha_reset, 0) == log_alpha_reset_sum,
+            tl.sum(log_alpha_coarse, 0)
+            - log_alpha_coarse_sum
+            + (tl.sum(log_alpha_fine, 0) - log_alpha_fine_sum),
+            float("-inf"),
+        )
+    )
+    value_2 = (d_last_weights * live_2 * lr)[None, :] * (until_end * live_2)[:, None]
     d_gate_weights_2 = tl.load(
         d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
@@ -1727,9 +2445,7 @@ def gates_gradient(
         -(d_gate_weights_2 * live_2[None, :] * lr[None, :]),
         0.0,
     )
-    product_2 = tl.dot(banded.to(ROW_DOT), tl.trans(decay.to(ROW_DOT)), input_precision=ROW_PRECISION)
-    combined_2 = d_momentum_read[:, None] * since_start[None, :] + product_2
-    decay_2 = tl.exp(
+    decay = tl.exp(
         tl.where(
             (row[:, None] > row[None, :])
             & ((log_alpha_reset_sum - log_alpha_reset)[:, None] == log_alpha_reset_sum[None, :]),
@@ -1739,21 +2455,17 @@ def gates_gradient(
             float("-inf"),
         )
     )
-    banded_2 = tl.where(row[:, None] - row[None, :] >= 2, combined_2 * live_2[None, :] * decay_2, 0.0)
-    banded_3 = tl.where(row[:, None] - row[None, :] >= 1, tl.cumsum(banded_2, 1) - banded_2, 0.0)
-    d_momentum_read_2 = tl.load(d_gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    product = tl.dot(
+        tl.trans((decay * live_2[None, :]).to(ROW_DOT)),
+        banded.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
     d_gate_weights = tl.load(
         d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    product_3 = tl.dot(
-        (d_gate_weights * live_2[None, :] * lr[None, :]).to(ROW_DOT),
-        tl.trans(decay.to(ROW_DOT)),
-        input_precision=ROW_PRECISION,
-    )
-    combined_3 = d_momentum_read_2[:, None] * since_start[None, :] - product_3
-    decay_3 = tl.exp(
+    decay_2 = tl.exp(
         tl.where(
             (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
             log_alpha_coarse_sum[:, None]
@@ -1762,27 +2474,44 @@ def gates_gradient(
             float("-inf"),
         )
     )
-    banded_4 = tl.where(row[:, None] - row[None, :] >= 1, combined_3 * live_2[None, :] * decay_3, 0.0)
-    banded_5 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded_4, 1) - banded_4, 0.0)
-    combined_4 = running_2 + d_kept * kept + tl.sum(banded_3, 0) + tl.sum(banded_5, 0)
-    d_log_alpha_block = (
-        d_log_alpha_pointer + (batch * tokens + start) * d_log_alpha_row + head * d_log_alpha_head
+    product_2 = tl.dot(
+        tl.trans((decay_2 * live_2[None, :]).to(ROW_DOT)),
+        (d_gate_weights * live_2[None, :] * lr[None, :]).to(ROW_DOT),
+        input_precision=ROW_PRECISION,
     )
-    tl.store(d_log_alpha_block + row * d_log_alpha_row, combined + combined_4, mask=live)
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    decay_3 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    banded_2 = tl.where(row[:, None] - row[None, :] >= 1, (value_2 + product - product_2) * decay_3, 0.0)
+    banded_3 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded_2, 1) - banded_2, 0.0)
+    tl.store(
+        gates_gradient_momentum_2_blocks_pointer + slot * ROWS + row,
+        tl.sum(banded_3, 0),
+        mask=row < ROWS,
+    )
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def gates_gradient_momentum(
-    d_gate_last_weights_pointer,
     d_gate_momentum_kept_pointer,
     d_gate_momentum_read_2_pointer,
     d_gate_momentum_read_pointer,
     d_gate_momentum_weights_pointer,
     d_gate_momentum_written_pointer,
-    d_gate_weights_2_pointer,
-    d_gate_weights_pointer,
     d_log_theta_pointer,
     gate_momentum_kept_pointer,
+    gates_gradient_momentum_2_blocks_pointer,
     length_pointer,
     log_alpha_pointer,
     log_theta_pointer,
@@ -1803,8 +2532,6 @@ def gates_gradient_momentum(
     RESUME: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
 ):
     """Gradients of one block's gates, from those of decays and weights: d_log_theta."""
     program = tl.program_id(0)
@@ -1839,7 +2566,6 @@ def gates_gradient_momentum(
         )
     )
     live_2 = live.to(tl.float32)
-    value_2 = until_end * live_2
     d_momentum_read = tl.load(d_gate_momentum_read_2_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     decay = tl.exp(
         tl.where(
@@ -1851,8 +2577,7 @@ def gates_gradient_momentum(
             float("-inf"),
         )
     )
-    value_3 = decay * live_2[None, :]
-    product = tl.sum(d_momentum_read[:, None] * value_3, 0)
+    product = tl.sum(d_momentum_read[:, None] * (decay * live_2[None, :]), 0)
     d_momentum_read_2 = tl.load(d_gate_momentum_read_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     decay_2 = tl.exp(
         tl.where(
@@ -1863,8 +2588,8 @@ def gates_gradient_momentum(
             float("-inf"),
         )
     )
-    value_4 = decay_2 * live_2[None, :]
-    product_2 = tl.sum(d_momentum_read_2[:, None] * value_4, 0)
+    product_2 = tl.sum(d_momentum_read_2[:, None] * (decay_2 * live_2[None, :]), 0)
+    combined = d_momentum_written * (until_end * live_2) + product + product_2
     log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
     log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
     log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
@@ -1873,7 +2598,6 @@ def gates_gradient_momentum(
     since_start = tl.exp(
         tl.where(log_theta_reset_sum == 0.0, log_theta_coarse_sum + log_theta_fine_sum, float("-inf"))
     )
-    value_5 = (d_momentum_written * value_2 + product + product_2) * since_start
     d_momentum_weights = tl.load(
         d_gate_momentum_weights_pointer + slot * ROWS + row,
         mask=row < ROWS,
@@ -1893,41 +2617,12 @@ def gates_gradient_momentum(
         tl.where(row[:, None] > row[None, :], (d_momentum_weights * live_2 * lr * until_end_2)[None, :], 0.0),
         1,
     )
-    d_last_weights = tl.load(d_gate_last_weights_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
-    d_gate_weights_2 = tl.load(
-        d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    gates_gradient_momentum_2 = tl.load(
+        gates_gradient_momentum_2_blocks_pointer + slot * ROWS + row,
+        mask=row < ROWS,
         other=0.0,
     )
-    banded = tl.where(
-        row[:, None] - row[None, :] >= 1,
-        -(d_gate_weights_2 * live_2[None, :] * lr[None, :]),
-        0.0,
-    )
-    product_3 = tl.dot(tl.trans(value_3.to(ROW_DOT)), banded.to(ROW_DOT), input_precision=ROW_PRECISION)
-    d_gate_weights = tl.load(
-        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
-        other=0.0,
-    )
-    product_4 = tl.dot(
-        tl.trans(value_4.to(ROW_DOT)),
-        (d_gate_weights * live_2[None, :] * lr[None, :]).to(ROW_DOT),
-        input_precision=ROW_PRECISION,
-    )
-    combined = (d_last_weights * live_2 * lr)[None, :] * value_2[:, None] + product_3 - product_4
-    decay_3 = tl.exp(
-        tl.where(
-            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
-            log_theta_coarse_sum[:, None]
-            - log_theta_coarse_sum[None, :]
-            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
-            float("-inf"),
-        )
-    )
-    banded_2 = tl.where(row[:, None] - row[None, :] >= 1, combined * decay_3, 0.0)
-    banded_3 = tl.where(row[:, None] >= row[None, :], tl.cumsum(banded_2, 1) - banded_2, 0.0)
-    combined_2 = tl.cumsum(value_5, 0, reverse=True) + (running + tl.sum(banded_3, 0))
+    combined_2 = tl.cumsum(combined * since_start, 0, reverse=True) + (running + gates_gradient_momentum_2)
     d_momentum_kept = tl.load(d_gate_momentum_kept_pointer + slot)
     # decay of S over the block
     momentum_kept = tl.load(gate_momentum_kept_pointer + slot)
@@ -1942,12 +2637,178 @@ def gates_gradient_momentum(
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_rate_rows_1(
+    d_gate_weights_2_pointer,
+    gates_gradient_rate_1_blocks_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block for the gradients of gates: gates_gradient_rate_1_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    d_gate_weights_2 = tl.load(
+        d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] > row[None, :])
+            & ((log_alpha_reset_sum - log_alpha_reset)[:, None] == log_alpha_reset_sum[None, :]),
+            (log_alpha_coarse_sum - log_alpha_coarse)[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + ((log_alpha_fine_sum - log_alpha_fine)[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.dot(
+        (decay * live_2[None, :]).to(ROW_DOT),
+        decay_2.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
+    banded = tl.where(row[:, None] - row[None, :] >= 1, -(d_gate_weights_2 * live_2[None, :] * product), 0.0)
+    tl.store(gates_gradient_rate_1_blocks_pointer + slot * ROWS + row, tl.sum(banded, 0), mask=row < ROWS)
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
+def gates_gradient_rate_rows_2(
+    d_gate_weights_pointer,
+    gates_gradient_rate_2_blocks_pointer,
+    length_pointer,
+    log_alpha_pointer,
+    log_theta_pointer,
+    position_pointer,
+    log_alpha_head,
+    log_alpha_row,
+    log_theta_head,
+    log_theta_row,
+    tokens,
+    heads,
+    blocks,
+    HAS_LENGTH: tl.constexpr,
+    RESUME: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
+    ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
+):
+    """Sums over rows of one block for the gradients of gates: gates_gradient_rate_2_blocks."""
+    program = tl.program_id(0)
+    block = program % blocks
+    memory_index = tl.cast(program // blocks, tl.int64)
+    batch = memory_index // heads
+    head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
+    end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
+    phase = 0
+    slot = memory_index * blocks + block
+    start = tl.cast(block, tl.int64) * ROWS - phase
+    first = tl.cast(tl.maximum(-start, 0), tl.int32)
+    last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
+    live = (row >= first) & (row < last)
+    log_alpha_block = log_alpha_pointer + (batch * tokens + start) * log_alpha_row + head * log_alpha_head
+    log_theta_block = log_theta_pointer + (batch * tokens + start) * log_theta_row + head * log_theta_head
+    d_gate_weights = tl.load(
+        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
+        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+        other=0.0,
+    )
+    live_2 = live.to(tl.float32)
+    log_alpha = tl.load(log_alpha_block + row * log_alpha_row, mask=live, other=0.0).to(tl.float32)
+    log_alpha_coarse, log_alpha_fine, log_alpha_reset = split_log(log_alpha)
+    log_alpha_coarse_sum = tl.cumsum(log_alpha_coarse, 0)
+    log_alpha_fine_sum = tl.cumsum(log_alpha_fine, 0)
+    log_alpha_reset_sum = tl.cumsum(log_alpha_reset, 0)
+    decay = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
+            log_alpha_coarse_sum[:, None]
+            - log_alpha_coarse_sum[None, :]
+            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    log_theta = tl.load(log_theta_block + row * log_theta_row, mask=live, other=0.0).to(tl.float32)
+    log_theta_coarse, log_theta_fine, log_theta_reset = split_log(log_theta)
+    log_theta_coarse_sum = tl.cumsum(log_theta_coarse, 0)
+    log_theta_fine_sum = tl.cumsum(log_theta_fine, 0)
+    log_theta_reset_sum = tl.cumsum(log_theta_reset, 0)
+    decay_2 = tl.exp(
+        tl.where(
+            (row[:, None] >= row[None, :]) & (log_theta_reset_sum[:, None] == log_theta_reset_sum[None, :]),
+            log_theta_coarse_sum[:, None]
+            - log_theta_coarse_sum[None, :]
+            + (log_theta_fine_sum[:, None] - log_theta_fine_sum[None, :]),
+            float("-inf"),
+        )
+    )
+    product = tl.dot(
+        (decay * live_2[None, :]).to(ROW_DOT),
+        decay_2.to(ROW_DOT),
+        input_precision=ROW_PRECISION,
+    )
+    tl.store(
+        gates_gradient_rate_2_blocks_pointer + slot * ROWS + row,
+        tl.sum(-(d_gate_weights * live_2[None, :] * product), 0),
+        mask=row < ROWS,
+    )
+
+
+@triton.jit(do_not_specialize=["tokens", "blocks"])
 def gates_gradient_rate(
     d_gate_last_weights_pointer,
     d_gate_momentum_weights_pointer,
-    d_gate_weights_2_pointer,
-    d_gate_weights_pointer,
     d_lr_pointer,
+    gates_gradient_rate_1_blocks_pointer,
+    gates_gradient_rate_2_blocks_pointer,
     length_pointer,
     log_alpha_pointer,
     log_theta_pointer,
@@ -1965,8 +2826,6 @@ def gates_gradient_rate(
     RESUME: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     ROWS: tl.constexpr,
-    ROW_DOT: tl.constexpr,
-    ROW_PRECISION: tl.constexpr,
 ):
     """Gradients of one block's gates, from those of decays and weights: d_lr."""
     program = tl.program_id(0)
@@ -2029,56 +2888,21 @@ def gates_gradient_rate(
         )
     )
     product = tl.sum((until_end_2 * live_2)[:, None] * decay, 0)
-    d_gate_weights_2 = tl.load(
-        d_gate_weights_2_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    gates_gradient_rate_1 = tl.load(
+        gates_gradient_rate_1_blocks_pointer + slot * ROWS + row,
+        mask=row < ROWS,
         other=0.0,
     )
-    decay_2 = tl.exp(
-        tl.where(
-            (row[:, None] > row[None, :])
-            & ((log_alpha_reset_sum - log_alpha_reset)[:, None] == log_alpha_reset_sum[None, :]),
-            (log_alpha_coarse_sum - log_alpha_coarse)[:, None]
-            - log_alpha_coarse_sum[None, :]
-            + ((log_alpha_fine_sum - log_alpha_fine)[:, None] - log_alpha_fine_sum[None, :]),
-            float("-inf"),
-        )
-    )
-    product_2 = tl.dot(
-        (decay_2 * live_2[None, :]).to(ROW_DOT),
-        decay.to(ROW_DOT),
-        input_precision=ROW_PRECISION,
-    )
-    banded = tl.where(
-        row[:, None] - row[None, :] >= 1,
-        -(d_gate_weights_2 * live_2[None, :] * product_2),
-        0.0,
-    )
-    d_gate_weights = tl.load(
-        d_gate_weights_pointer + slot * (ROWS * ROWS) + row[:, None] * ROWS + row[None, :],
-        mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
+    gates_gradient_rate_2 = tl.load(
+        gates_gradient_rate_2_blocks_pointer + slot * ROWS + row,
+        mask=row < ROWS,
         other=0.0,
     )
-    decay_3 = tl.exp(
-        tl.where(
-            (row[:, None] >= row[None, :]) & (log_alpha_reset_sum[:, None] == log_alpha_reset_sum[None, :]),
-            log_alpha_coarse_sum[:, None]
-            - log_alpha_coarse_sum[None, :]
-            + (log_alpha_fine_sum[:, None] - log_alpha_fine_sum[None, :]),
-            float("-inf"),
-        )
-    )
-    product_3 = tl.dot(
-        (decay_3 * live_2[None, :]).to(ROW_DOT),
-        decay.to(ROW_DOT),
-        input_precision=ROW_PRECISION,
-    )
-    total = tl.sum(-(d_gate_weights * live_2[None, :] * product_3), 0)
     combined = (
         d_momentum_weights * live_2 * until_end
         + d_last_weights * live_2 * product
-        + tl.sum(banded, 0)
-        + total
+        + gates_gradient_rate_1
+        + gates_gradient_rate_2
     )
     d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
     tl.store(d_lr_block + row * d_lr_row, combined, mask=live)

@@ -8,21 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from atlasgen.spec import load_rule, rule_from_table, shipped_specs
-from tests.rules.compare import BACKENDS, Shape, check, compiled, error, make_case, run_case
-
-each_backend = pytest.mark.parametrize("backend", BACKENDS)
-# Rules of one matrix, which both backends serve; the others have tests of their own in tests/rules.
-MATRIX = [n for n in sorted(shipped_specs()) if load_rule(n).memory.weight_names == ("M",)]
-MATRIX = [n for n in MATRIX if load_rule(n).features.kind != "poly" and not load_rule(n).held]
-# Interpreted decays by channel are slow: one rule of them is tried here, all in tests/rules.
-SLOW = ("gla", "rwkv7", "gated_deltanet_2")
-MATRIX = [n for n in MATRIX if n not in SLOW]
-each_spec = pytest.mark.parametrize("name", MATRIX)
+from atlasgen.spec import load_rule, rule_from_table
+from tests.cases.support import each_backend, each_spec, each_spec_and_backend
+from tests.rules.compare import Shape, check, compiled, deviations, error, make_case, run_case
 
 
-@each_spec
-@each_backend
+@each_spec_and_backend
 def test_a_split_anywhere(name, backend):
     T = 70 if backend == "torch" else 19
     splits = [1, 3, 4, 63, 64, 65] if backend == "torch" else [1, 16]
@@ -32,15 +23,23 @@ def test_a_split_anywhere(name, backend):
 
 @each_spec
 def test_pieces_of_random_lengths(name):
-    numbers, cuts = random.Random(name), [0]
-    while cuts[-1] < 400:
-        cuts.append(cuts[-1] + numbers.randint(1, 90))
-    case = make_case(load_rule(name), Shape(B=1, T=400, H=1, K=8, V=6))
-    check(case, "torch", [tuple(cut for cut in cuts[1:] if cut < 400)])
+    """Values and gradients of one pass, whose agreement with the definition other tests see to."""
+    numbers, cuts, T = random.Random(name), [0], 1000
+    while cuts[-1] < T:
+        cuts.append(cuts[-1] + numbers.randint(1, 200))
+    case = make_case(load_rule(name), Shape(B=1, T=T, H=1, K=8, V=6))
+    whole = run_case(case, "torch")
+    found = deviations(run_case(case, "torch", cuts[1:-1]), whole, case)
+    assert not [str(entry) for entry in found.values() if entry.outside]
 
 
-@each_spec
-@each_backend
+@pytest.mark.parametrize("name", ["gated_deltanet", "kda", "omeganet_linear", "omeganet_exact"])
+def test_a_split_of_bfloat16_rows(name):
+    case = make_case(load_rule(name), Shape(B=1, T=130, H=2, K=32, V=32), dtype=torch.bfloat16)
+    check(case, "torch", [(split,) for split in (1, 63, 64, 65)])
+
+
+@each_spec_and_backend
 def test_one_token_after_any_prefix(name, backend):
     """prefill(n) then one token equals the last row of n + 1 tokens: padding is the identity."""
     op = compiled(load_rule(name), backend)
@@ -53,8 +52,7 @@ def test_one_token_after_any_prefix(name, backend):
         assert error(y[:, 0], whole[:, n])[0] <= 1e-5, n
 
 
-@each_spec
-@each_backend
+@each_spec_and_backend
 def test_decoding_token_by_token(name, backend):
     op = compiled(load_rule(name), backend)
     T = 40 if backend == "torch" else 4
@@ -69,8 +67,48 @@ def test_decoding_token_by_token(name, backend):
         assert error(state.tensors()[part], tensor)[0] <= 1e-5, part
 
 
+@pytest.mark.parametrize("B", [1, 2, 8])
+@pytest.mark.parametrize("name", ["gated_deltanet", "titans_linear", "omeganet_exact"])
+def test_many_decode_steps_have_the_same_bits_again(name, B):
+    """200 steps of several sequences equal one pass, and a second run of them is the same to the bit."""
+    op, T = compiled(load_rule(name), "torch"), 200
+    case = make_case(load_rule(name), Shape(B=B, T=T, K=8, V=6))
+    call = {argument: value.float() for argument, value in case.arguments.items()}
+    runs = []
+    with torch.no_grad():
+        for _ in range(2):
+            reads, state = [], None
+            for t in range(T):
+                y, state = op(**_rows(call, t, t + 1), initial_state=state, output_final_state=True)
+                reads.append(y)
+            runs.append(torch.cat(reads, 1))
+    assert torch.equal(*runs)
+    assert error(runs[0], op(**call)[0])[0] <= 1e-5
+
+
 @each_spec
-@each_backend
+def test_a_fresh_call_sees_nothing_of_earlier_ones(name):
+    """States and buffers of other calls lie freed in the allocator, full of garbage."""
+    op, call = compiled(load_rule(name), "torch"), _call(name, 70)
+    expected, _ = op(**call)
+    for value in (float("nan"), 1e30):
+        _, garbage = op(**{n: torch.full_like(x, value) for n, x in call.items()}, output_final_state=True)
+        del garbage
+        y, state = op(**call, output_final_state=True)
+        assert torch.equal(y, expected)
+        assert all(torch.isfinite(x).all() for x in state.tensors().values())
+
+
+@pytest.mark.parametrize("name", ["omeganet_linear", "gated_deltanet", "kda", "omeganet_exact", "titans"])
+def test_the_same_call_twenty_times_has_the_same_bits(name):
+    case = make_case(load_rule(name), Shape(B=2, T=70, K=8, V=8))
+    first, *others = (run_case(case, "torch") for _ in range(20))
+    for other in others:
+        for table, again in ((first.values, other.values), (first.gradients, other.gradients)):
+            assert all(torch.equal(x, again[part]) for part, x in table.items())
+
+
+@each_spec_and_backend
 def test_a_given_state_is_never_changed_nor_returned(name, backend):
     op = compiled(load_rule(name), backend)
     call = _call(name, 5)
@@ -87,8 +125,7 @@ def test_a_given_state_is_never_changed_nor_returned(name, backend):
                 assert tensor.untyped_storage().data_ptr() not in held | given, part
 
 
-@each_spec
-@each_backend
+@each_spec_and_backend
 def test_what_a_call_returns_has_one_form(name, backend):
     """Types, shapes and dtypes do not depend on the length, on gradients, or on what was asked for."""
     op = compiled(load_rule(name), backend)

@@ -56,6 +56,13 @@ def test_reasons_follow_the_rule() -> None:
     assert "boundary = halo" in words["omeganet_linear"] and "momentum" not in words["omeganet_linear"]
 
 
+def test_only_the_dual_form_is_called_so() -> None:
+    for name in shipped_specs():
+        form = schedule(load_rule(name)).schedule
+        means = " ".join(meaning for _, meaning in reasons(load_rule(name), form))
+        assert form == "dual" or "dual form" not in means, name
+
+
 @pytest.mark.parametrize("name", ["simple_gla", "omeganet_linear"])
 def test_kernels_do_at_least_the_work_of_their_program(name: str) -> None:
     scheduled = schedule(load_rule(name))

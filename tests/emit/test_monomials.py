@@ -86,7 +86,7 @@ def check_small(rule, structure: Structure, splits=((3,),), seed: int = 1, dtype
 @pytest.mark.parametrize("tokens", [1, 9])
 def test_lengths_below_and_above_blocks(tokens, structure):
     """21 features of 5 entries: two tiles where they are walked."""
-    check_small(rule_of("learned"), structure, [(), (tokens // 2,)], T=tokens)
+    check_small(rule_of("learned"), structure, [(tokens // 2,)], T=tokens)
 
 
 @pytest.mark.parametrize("structure", [WALKED, FUSED], ids=lambda s: s.label)

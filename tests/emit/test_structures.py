@@ -65,8 +65,8 @@ def test_a_window_without_predictions_agrees_too(structure):
 @pytest.mark.parametrize("structure", STRUCTURES, ids=lambda structure: structure.label)
 def test_a_loss_over_rows_keeps_all_values_in_one_program(structure):
     rule = rule_from_table(ROWS)
-    case = make_case(rule, Shape(B=2, T=43, H=1, K=5, V=7), seed=4, start="state")
-    check(case, backend_of(structure), [(), (3, 25)])
+    case = make_case(rule, Shape(B=2, T=25, H=1, K=5, V=7), seed=4, start="state")
+    check(case, backend_of(structure), [(3,)])
 
 
 @pytest.mark.parametrize("rows", [16, 32])
@@ -88,7 +88,7 @@ def test_unwritten_memory_shows(monkeypatch):
     for rule in rules:
         for structure in (Structure("split", "all", True, 4), Structure("fused")):
             case = make_case(rule, Shape(B=2, T=65, H=1, K=8, V=12), seed=6, start="state")
-            check(case, backend_of(structure), [(), (1,)])
+            check(case, backend_of(structure), [(1,)])
 
 
 def test_a_block_that_no_kernel_holds_is_refused_by_name():

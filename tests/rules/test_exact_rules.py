@@ -22,7 +22,7 @@ from atlasgen.errors import ArgumentError, CompileError
 from atlasgen.runtime import blocks
 from atlasgen.runtime.compile import Factory, register_backend
 from atlasgen.runtime.torch_backend import TorchProgram
-from atlasgen.schedules.serve import admitted, schedule
+from atlasgen.schedules.serve import admitted, refused, schedule
 from atlasgen.spec import rule_from_table
 from atlasgen.spec.rule import MemoryRule
 from tests.emit.test_structures import backend_of
@@ -68,6 +68,12 @@ STRUCTURES = (
 _FORCED: dict[str, Factory] = {}
 each_rule = pytest.mark.parametrize("name", RULES)
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
+# Interpreted, one within what a tile bears, one beyond it, and a reset.
+DECAYS = (0.0, -1.0, -1.4, -6.0, -20.0, -100.0, -1000.0, -math.inf)
+each_decay = pytest.mark.parametrize(
+    ("backend", "value"),
+    [*(("torch", value) for value in DECAYS), ("triton", -1.4), ("triton", -20.0), ("triton", -math.inf)],
+)
 
 
 def exact(name: str, **more: Any) -> MemoryRule:
@@ -91,8 +97,10 @@ def test_torch(name, T, start):
 
 @each_rule
 def test_interpreted(name):
+    """In pieces: of less than a block, and of one with a tail; slow ones (decays by channel) of less."""
     rule = exact(name)
-    check(make_case(rule, sizes_of(rule, 70), seed=3, start="state"), "triton", [(), (5,)])
+    T = 40 if "channel" in name else 70
+    check(make_case(rule, sizes_of(rule, T), seed=3, start="state"), "triton", [(5,)])
 
 
 @pytest.mark.parametrize("structure", STRUCTURES, ids=lambda structure: structure.label)
@@ -177,9 +185,8 @@ def test_steps_up_to_two(backend, rate):
     check(case, backend)
 
 
-@each_backend
+@each_decay
 @pytest.mark.parametrize("order", ["decay_first", "error_first"])
-@pytest.mark.parametrize("value", [0.0, -1.0, -1.4, -6.0, -20.0, -100.0, -1000.0, -math.inf])
 def test_one_decay_everywhere(backend, order, value):
     rule = exact("delta", retention={"kind": "token", "order": order})
     case = make_case(rule, Shape(B=1, T=70, H=1, K=6, V=5), seed=8, start="fresh")
@@ -205,15 +212,15 @@ LINEAR: dict[str, dict[str, Any]] = {
 def test_decays_by_channel_of_a_linear_memory(name, backend):
     rule = rule_from_table({"rule": "channels", "loss": "dot", **LINEAR[name]})
     assert schedule(rule).schedule == "dual"
-    T = 130 if backend == "torch" else 70
+    T, splits = (130, [(), (5, 64)]) if backend == "torch" else (40, [(5,)])
     case = make_case(rule, Shape(B=1, T=T, H=2, K=6, V=5), seed=10, start="state")
-    check(case, backend, [(), (5, 64)])
-    check(case, forced("recurrent"))
+    check(case, backend, splits)
+    if backend == "torch":
+        check(case, forced("recurrent"))
 
 
-@each_backend
+@each_decay
 @pytest.mark.parametrize("loss", ["dot", "l2"])
-@pytest.mark.parametrize("value", [0.0, -1.0, -1.4, -6.0, -20.0, -100.0, -1000.0, -math.inf])
 def test_one_decay_of_all_channels(backend, loss, value):
     """No exponent is positive for any decay: neither products overflow nor do gradients cancel."""
     order = "decay_first" if loss == "l2" else "error_first"
@@ -223,8 +230,10 @@ def test_one_decay_of_all_channels(backend, loss, value):
     check(case, backend)
 
 
-@each_backend
-@pytest.mark.parametrize("value", [-50.0, -1e4, -3.4e37, -math.inf])
+@pytest.mark.parametrize(
+    ("backend", "value"),
+    [*(("torch", x) for x in (-50.0, -1e4, -3.4e37, -math.inf)), ("triton", -50.0), ("triton", -math.inf)],
+)
 def test_some_channels_forget_in_the_middle(backend, value):
     """Channels are reset one by one; the others, and later decays, keep their digits."""
     rule = exact("delta", retention={"kind": "channel", "axis": "key", "order": "decay_first"})
@@ -292,6 +301,30 @@ def test_an_unknown_schedule_is_refused():
         atlasgen.compile(exact("delta"), schedule=["wy"])  # type: ignore[arg-type]
     with pytest.raises(CompileError, match=r'schedule = "dual" is not served.*wy or recurrent'):
         atlasgen.compile(exact("delta"), schedule="dual")
+
+
+def test_a_forced_schedule_is_shown():
+    assert repr(atlasgen.compile(exact("delta"), "torch")) == "MemoryOperator(exact, backend='torch')"
+    forced_one = atlasgen.compile(exact("delta"), "torch", schedule="recurrent")
+    assert repr(forced_one) == "MemoryOperator(exact, backend='torch', schedule='recurrent')"
+
+
+def test_of_equally_near_schedules_recurrent_says_what_is_missing():
+    """It takes implicit steps, of one term: the triangular system takes none."""
+    loss = {"kind": "l2", "key": "p"}
+    rule = exact("delta", loss=loss, inputs={"p": "key"}, optimizer={"kind": "implicit", "lr": "token"})
+    found = admitted(rule)
+    assert len(found["wy"]) == len(found["recurrent"]) == 1 and found["wy"] != found["recurrent"]
+    assert refused(rule) == found["recurrent"]
+    with pytest.raises(CompileError, match="its step solves the l2 term of one token"):
+        schedule(rule)
+
+
+def test_of_equally_near_schedules_one_takes_the_blocks_as_they_are():
+    rule = exact("momentum", optimizer={**MOMENTUM, "nesterov": True}, block=16)
+    found = admitted(rule)
+    assert [entry.field for entry in found["recurrent"]] == ["block.size"]
+    assert [entry.field for entry in refused(rule)] == ["optimizer.nesterov"]
 
 
 STEPS = ("relu(pred - v)", "where(pred > v, pred, 0)", "sign(pred - v)", "min(pred, v)", "pred * (v + 1)")

@@ -46,7 +46,7 @@ COUNT = 300
 CHUNKS = 6
 # Interpreted kernels are slow: `make test` tries some rules on short calls, --full all of them.
 INTERPRETED = 40
-SECONDS = 30.0
+SECONDS = 15.0
 WIDE_COUNT, WIDE_CHUNKS = 200, 4
 EXACT_COUNT = 120
 LONGEST_INTERPRETED = 11  # tokens of an interpreted call of a wide rule
