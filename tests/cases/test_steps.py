@@ -26,8 +26,10 @@ def repeated_keys(name: str, T: int, noise: float, dtype: torch.dtype) -> Case:
     rule = load_rule(name)
     case = make_case(rule, Shape(B=1, T=T, H=1, K=16, V=5), seed=7, dtype=dtype)
     generator = torch.Generator().manual_seed(7)
-    key, other = (torch.randn(1, n, 1, 16, generator=generator, dtype=torch.float64) for n in (1, T))
+    counts = (1, T * rule.optimizer.micro_steps)
+    key, other = (torch.randn(1, n, 1, 16, generator=generator, dtype=torch.float64) for n in counts)
     keys = functional.normalize(key + noise * other, dim=-1).to(dtype).double()
+    keys = keys.view(case.arguments["k"].shape)
     read = {"k", *(term.key for term in rule.loss), *(term.write or "k" for term in rule.loss)}
     steps = {"lr", *(term.lr for term in rule.loss if term.lr is not None)}
     for entry in case.arguments:

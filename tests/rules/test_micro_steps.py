@@ -225,7 +225,8 @@ def test_random_rules(drawn, write, backend):
     members = drawn if backend == "torch" else short
     counts = Counter(outcome(member, backend, write) for member in members)
     print(dict(counts))
-    assert counts["agrees"] >= len(members) // 2, counts
+    served = len(members) - counts["refused"]
+    assert served >= len(members) // 2 and counts["agrees"] >= (served + 1) // 2, counts
 
 
 def test_packed_sequences_and_gradients_of_every_step():
