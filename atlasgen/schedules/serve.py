@@ -105,16 +105,17 @@ def refused(rule: MemoryRule) -> list[Refusal]:
 def _chosen(found: dict[str, list[Refusal]]) -> str:
     """The first schedule that serves, or the nearest: the one with the fewest refusals.
 
-    Of equals one that takes the rule's blocks as they are, and then recurrent, the last, which takes most.
+    Of equals one that takes the rule's blocks as they are, and then recurrent, which takes most.
     """
     serving = [name for name, refusals in found.items() if not refusals]
     if serving:
         return serving[0]
 
-    def distance(name: str) -> tuple[int, bool]:
-        return len(found[name]), any(entry.field == "block.size" for entry in found[name])
+    def distance(name: str) -> tuple[int, bool, bool]:
+        blocks = any(entry.field == "block.size" for entry in found[name])
+        return len(found[name]), blocks, name != "recurrent"
 
-    return min(reversed(found), key=distance)
+    return min(found, key=distance)
 
 
 def _programmed(rule: MemoryRule) -> MemoryRule:
