@@ -41,8 +41,8 @@ def times(factor: Tensor | None, weight: Tensor) -> Tensor:
     """factor * weight for a weight [B, H, in, out] or [B, H, out]; a factor of None is one."""
     if factor is None:
         return weight
-    while factor.ndim > weight.ndim:
-        factor = factor.squeeze(-1)
+    if factor.ndim > weight.ndim:  # a bias has no axis of inputs
+        factor = factor.squeeze(-2)
     return factor * weight
 
 
