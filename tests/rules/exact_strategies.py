@@ -19,7 +19,8 @@ LINKS: dict[str, dict[str, Any]] = {
     "softmax": {"kind": "softmax", "axis": "column"},
     "tanh": {"kind": "expr", "expression": "tanh(A)"},
 }
-EXACT_FIELDS: dict[str, tuple[str, ...]] = WIDE_FIELDS | {
+_WITHOUT_LINK = {name: values for name, values in WIDE_FIELDS.items() if name != "link"}
+EXACT_FIELDS: dict[str, tuple[str, ...]] = _WITHOUT_LINK | {
     "memory": ("matrix", "matrix", "matrix", "mlp 1", "mlp 2", "gated_mlp", "graph skip", "graph sum"),
     "block": ("1",),
     "update": ("token",),

@@ -100,7 +100,8 @@ def mended(choice: Mapping[str, str]) -> Choice:
     if not update.startswith("block"):
         found["project"] = "none"
     if found["link"] != "none":
-        found |= {"clip": "none"} | ({"update": "token"} if update.startswith("rows") else {})
+        found["clip"] = "none" if found["clip"] == "token" else found["clip"]
+        found["update"] = "token" if update.startswith("rows") else update
     if found["update"].startswith("rows"):
         found |= {"retention": "none", "transform": "none", "at": "post"}
         found |= {name: "lr" for name in ("first", "last") if found[name] in ("retention", "transform")}
