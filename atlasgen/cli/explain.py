@@ -19,6 +19,7 @@ from atlasgen.cli.drawing import mermaid, svg
 from atlasgen.cli.dump import STAGES, stage_text
 from atlasgen.cli.equations import error_text, update_equations
 from atlasgen.cli.facts import costs, extents, least_bytes, reasons, state_bytes
+from atlasgen.emit.refusals import kernel_refusals, kernel_schedule
 from atlasgen.errors import CompileError
 from atlasgen.runtime.signature import signature_of
 from atlasgen.schedules.serve import Scheduled, admitted, refused, schedule
@@ -205,6 +206,12 @@ def _cheaper(output: Console, scheduled: Scheduled, size: dict[str, int], dtype:
 
 
 def _kernels(output: Console, scheduled: Scheduled, form: str, size: dict[str, int], dtype: str) -> None:
+    other = kernel_schedule(scheduled.rule)
+    if other is not None:
+        (field, _, reason, _), *_ = kernel_refusals(scheduled.forward)
+        text = f"by the {other} schedule, for {field}: {reason}"
+        output.print("\n[bold]Kernels[/bold] " + escape(text), soft_wrap=True)
+        scheduled = schedule(scheduled.rule, other)
     try:
         kernels = plans.kernel_costs(scheduled, form, size["K"], size["V"], dtype)
     except SentenceError as error:

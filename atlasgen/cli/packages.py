@@ -8,7 +8,7 @@ from pathlib import Path
 from atlasgen.cli.equations import update_equations
 from atlasgen.emit.package import IGNORED, Parts, package_files, stale_files, write_files
 from atlasgen.emit.plan import Structure
-from atlasgen.emit.refusals import kernel_refusals
+from atlasgen.emit.refusals import kernel_refusals, kernel_schedule
 from atlasgen.nn.classes import class_name
 from atlasgen.runtime.configuration import forms
 from atlasgen.runtime.torch_backend import program_source
@@ -19,7 +19,8 @@ from atlasgen.spec.rule import MemoryRule
 
 def structures_of(scheduled: Scheduled) -> dict[str, Structure]:
     """The structures that a rule's package holds, by the name in their file's name; none without kernels."""
-    if kernel_refusals(scheduled.forward):
+    other = kernel_schedule(scheduled.rule)
+    if other is None and kernel_refusals(scheduled.forward):
         return {}
     return forms(scheduled.rule)
 

@@ -26,7 +26,7 @@ from atlasgen.emit.plan import Structure
 from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.emit.triton_module import GENERATOR, EmittedModule, emit_module
 from atlasgen.errors import ArgumentError, sentence, shown
-from atlasgen.schedules.serve import Scheduled
+from atlasgen.schedules.serve import Scheduled, schedule
 from atlasgen.spec.load import shipped_specs
 from atlasgen.spec.printing import rule_to_toml
 
@@ -55,7 +55,10 @@ class Parts:
 def package_files(parts: Parts) -> dict[str, str]:
     """The text of every file of the package, by its name; the manifest last."""
     scheduled = parts.scheduled
-    emitted = {name: emit_module(scheduled, structure) for name, structure in parts.structures.items()}
+    emitted = {
+        name: emit_module(schedule(scheduled.rule, structure.schedule), structure)
+        for name, structure in parts.structures.items()
+    }
     files = {"__init__.py": _package_module(parts), "rule.toml": rule_to_toml(scheduled.rule)}
     files |= {kernels_file(name): module.source for name, module in emitted.items()}
     files["torch_program.py"] = _torch_module(parts)

@@ -6,6 +6,7 @@ The block program is what is looked at.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 from atlasgen.emit.axes import whole_axes
 from atlasgen.emit.plan import Structure
@@ -16,6 +17,8 @@ from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.program import BlockProgram
 from atlasgen.ir.scalar import placeholder
 from atlasgen.schedules.refusals import Refusal
+from atlasgen.schedules.serve import admitted, schedule
+from atlasgen.spec.rule import MemoryRule
 
 LARGEST_BLOCK = 256  # rows: their [rows, rows] weights are one tile
 _PRODUCT = placeholder(0) * placeholder(1)
@@ -26,6 +29,20 @@ def kernel_refusals(program: BlockProgram) -> list[Refusal]:
     """All refusals of a rule's program, empty where kernels can be written for it."""
     found = [*_rows(program), *_readers(program), *_operators(program)]
     return [entry._replace(nearest=f"{entry.nearest}, {_OTHERWISE}") for entry in found]
+
+
+@lru_cache(maxsize=512)
+def kernel_schedule(rule: MemoryRule) -> str | None:
+    """The schedule of a rule's kernels where it is not the rule's own, else None.
+
+    It is another one where each token of a block has matrices that no kernel computes: to take the tokens
+    one by one then costs no more. Raises CompileError for a rule that no schedule serves.
+    """
+    own = schedule(rule)
+    if not kernel_refusals(own.forward) or not has_token_matrices(own.forward):
+        return None
+    others = [name for name, found in admitted(rule).items() if not found and name != own.schedule]
+    return next((name for name in others if not kernel_refusals(schedule(rule, name).forward)), None)
 
 
 def refuse_without_kernels(program: BlockProgram) -> None:

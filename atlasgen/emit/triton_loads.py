@@ -139,23 +139,30 @@ class Loads:
         if kind == "live":
             return f"{self.row_mask(node.dims)}.to(tl.float32)"
         if kind == "border":
-            return self._border(node.dims)
+            return self._border(node)
         if kind == "exists":
-            return f"{self._exists(node.dims[0] if node.dims else 'r')}.to(tl.float32)"
+            return f"{self._exists(node)}.to(tl.float32)"
         if kind in ("invariant", "capture_gradient"):
             return self._load_state(node, kind)
         raise ValueError(f"leaf {node} of kind {kind} is not loadable in {self.emitter.kernel.name}")
 
-    def _border(self, dims: tuple[str, ...]) -> str:
-        """1 in the last row of a full block; of no axis: where the block is full."""
+    def _border(self, node: Node) -> str:
+        """1 in the last row of a full block; of no axis: where the block is full, or at a place of the
+        rule's own blocks, where the program's have one row."""
+        dims = node.dims
+        if node.get("every") is not None:
+            return f"((last > 0) & ({_place(node)} == {node['place']})).to(tl.float32)"
         if not dims:
             return "(last == ROWS).to(tl.float32)"
         position, live = self.emitter.position(dims[0]), self._row_mask(dims[0])
         return f"({live} & ({position} == ROWS - 1)).to(tl.float32)"
 
-    def _exists(self, dim: str) -> str:
+    def _exists(self, node: Node) -> str:
+        dim = node.dims[0] if node.dims else "r"
         if dim == "h":
-            return "((halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0)))"
+            text = "(halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))"
+            own = "" if node.get("every") is None else f" & ({_place(node)} + halo_row >= 0)"
+            return f"({text}{own})"
         row = self.emitter.position(dim)
         return f"(({row} >= first - seen) & ({row} < last))"
 
@@ -305,3 +312,8 @@ def _width(dims: tuple[str, ...]) -> str | None:
 def has_c(node: Node) -> bool:
     """True if the value has an entry per age."""
     return "c" in node.dims
+
+
+def _place(node: Node) -> str:
+    """The place of a program's one row in the rule's own block."""
+    return f"(position + start) % {node['every']}"

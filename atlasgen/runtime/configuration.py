@@ -18,6 +18,7 @@ import triton
 
 from atlasgen.emit.axes import state_axis, walked_axis
 from atlasgen.emit.plan import Structure
+from atlasgen.emit.refusals import kernel_schedule
 from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.emit.triton_module import EmittedModule, emit_module
 from atlasgen.runtime.launch import KernelTiles, Tiles, padded
@@ -69,8 +70,10 @@ def default_configuration(
 
     Where a map takes whole matrices of that axis, the kernels hold it whole.
 
-    target: a name of targets.toml, None for a CPU. name: a schedule, None: the first that serves the rule.
+    target: a name of targets.toml, None for a CPU. name: a schedule, None: the first that serves the rule
+    and has kernels.
     """
+    name = kernel_schedule(rule) if name is None else name
     if name is not None:
         found = _default_configuration(rule, target, name)
         return replace(found, structure=replace(found.structure, schedule=name))
@@ -102,7 +105,8 @@ def forms(rule: MemoryRule) -> dict[str, Structure]:
     default = default_configuration(rule).structure
     pairs = {"split": ["fused"], "fused": ["split"], "token_grid": ["tokens"]}
     others = pairs.get(default.form, [])
-    return {default.form: default} | {form: structure_of_form(form) for form in others}
+    own = {form: replace(structure_of_form(form), schedule=default.schedule) for form in others}
+    return {default.form: default} | own
 
 
 def structure_of_form(form: str) -> Structure:

@@ -234,7 +234,7 @@ class Call:
             elif kind == "border":
                 found[array] = self._borders(leaf)
             elif kind == "exists":
-                found[array] = self.rows.exists(self.empty(), leaf["segment"])
+                found[array] = self._exists(leaf)
             elif kind == "host":
                 found[array] = evaluate_number(leaf["expression"], self.sizes)
         for name, some in rows.items():
@@ -265,11 +265,27 @@ class Call:
     def _borders(self, leaf: Node) -> Tensor:
         """1 in the last row of a full block, over rows or (of no axis) by block."""
         live = self.rows.live(self.empty())
+        if leaf.get("every") is not None:
+            return live[..., -1] * (self._places(leaf["every"]) == leaf["place"])
         if not leaf.dims:
             return live[..., -1]
         last = torch.zeros_like(live)
         last[..., -1] = live[..., -1]
         return last
+
+    def _places(self, every: int) -> Tensor:
+        """int64 [B or 1, 1, N]: each row's place in its block of `every` tokens, of a program of one row."""
+        position = self.tensors.get("position")
+        index = torch.arange(self.rows.count, device=self.v.device)[None]
+        return ((index if position is None else index + position[:, None]) % every)[:, None]
+
+    def _exists(self, leaf: Node) -> Tensor:
+        """1 in rows of a segment that hold a token, perhaps only those of the reader's own block."""
+        found = self.rows.exists(self.empty(), leaf["segment"])
+        if leaf.get("every") is None or leaf["segment"] == "block":
+            return found
+        ages = torch.arange(self.rows.halo, 0, -1, device=self.v.device)
+        return found * (self._places(leaf["every"])[..., None] >= ages)
 
     def _invariant(self, name: str, leaf: Node) -> Tensor:
         value = self.tensors.get(name)

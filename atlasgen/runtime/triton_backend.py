@@ -14,7 +14,7 @@ from torch import Tensor
 from atlasgen.emit.axes import is_anchor
 from atlasgen.emit.backward_plan import head_gradient
 from atlasgen.emit.plan import SINGLE, Kernel
-from atlasgen.emit.refusals import refuse_without_kernels
+from atlasgen.emit.refusals import kernel_schedule, refuse_without_kernels
 from atlasgen.emit.triton_module import for_kernels
 from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.program import Carry
@@ -37,7 +37,8 @@ class TritonProgram:
     """Executable of one rule by emitted kernels.
 
     configuration: what to run; None looks it up for each kind of call (device, dtype, K, V). name: the
-    schedule of the programs where there is no configuration, None: the first that serves the rule.
+    schedule of the programs where there is no configuration, None: the first that serves the rule and has
+    kernels.
     """
 
     def __init__(
@@ -45,7 +46,10 @@ class TritonProgram:
     ) -> None:
         interpreter.install_shim()
         self.rule = rule
-        self.schedule = name if configuration is None else configuration.structure.schedule
+        if configuration is None:
+            self.schedule = kernel_schedule(rule) if name is None else name
+        else:
+            self.schedule = configuration.structure.schedule
         self.scheduled = for_kernels(schedule(rule, self.schedule))
         self.program = self.scheduled.forward
         self.configuration = configuration

@@ -52,8 +52,7 @@ class DualForm:
         self.rule = rule
         self.depends = rule.depends_on_memory
         self.window = int(rule.window.length)
-        truncated = self.depends and rule.window.boundary == "truncate"
-        self.halo = 0 if truncated else self.window - 1
+        self.halo = self.reach()
         self.sources = ("s", "h") if self.halo else ("s",)
         self.labels = Names({}, {})
         self.give = self.labels.give
@@ -62,10 +61,7 @@ class DualForm:
         self.graph = memory_graph(rule.memory, self.input_axis)
         self.inner = InnerGradient(rule, self.graph, self.labels)
         self.gates = {weight.name: weight_gates(rule, weight) for weight in self.graph.weights}
-        self.rows = {
-            weight.name: RowWeights(rule, weight, self.gates[weight.name], self.sources, self.labels)
-            for weight in self.graph.weights
-        }
+        self.rows = {weight.name: self.weights_of(weight) for weight in self.graph.weights}
         self.totals = self.rows[self.graph.weights[0].name]  # of what a normalised read divides by
         self.features = self.inner.featured  # rows with cheap products, by their explicit node
         self.pairs: dict[str, Pairs] = {}  # by source
@@ -79,6 +75,15 @@ class DualForm:
 
         place = "carry" if kind in ("memory", "momentum", "previous", "update") else "invariant"
         return build.leaf(weight.tensor(kind), weight.axes, kind=place)
+
+    def reach(self) -> int:
+        """Rows before a block that its windows reach."""
+        truncated = self.depends and self.rule.window.boundary == "truncate"
+        return 0 if truncated else self.window - 1
+
+    def weights_of(self, weight: Weight) -> RowWeights:
+        """P and B of one weight."""
+        return RowWeights(self.rule, weight, self.gates[weight.name], self.sources, self.labels)
 
     @property
     def anchored(self) -> bool:
@@ -170,11 +175,16 @@ class DualForm:
 
     def gradients(self, weight: Weight, source: str, weights: Node) -> list[Node]:
         """Terms of sum over the rows of a segment of weights[.., source] u (x) E, through the link there."""
-        terms = [outer_sum(weights, pair, source) for pair in self.pairs[source][weight.name]]
+        return self._terms(weight, source, weights, self.pairs[source], self.points_of[source])
+
+    def _terms(
+        self, weight: Weight, source: str, weights: Node, pairs: Pairs, points: Mapping[str, Node]
+    ) -> list[Node]:
+        """The same of given factors, which were taken at given points."""
+        terms = [outer_sum(weights, pair, source) for pair in pairs[weight.name]]
         if not self.is_linked(weight):
             return terms
-        point = self.points_of[source][weight.name]
-        return [pulled(self.rule.memory.link, weight, point, build.add(*terms))]
+        return [pulled(self.rule.memory.link, weight, points[weight.name], build.add(*terms))]
 
     def _carries(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> list[Carry]:
         """What passes from block to block; `build` drops what nothing reads."""

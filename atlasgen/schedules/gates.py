@@ -77,6 +77,17 @@ def border(dim: str | None = None) -> Node:
     return build.leaf("border", (dim,) if dim else (), kind="border")
 
 
+def within_block(source: str, every: int) -> Node:
+    """1 in source rows that hold a token of the sequence and of the reader's own block of `every` tokens,
+    for programs of one row."""
+    return build.leaf("within", (source,), kind="exists", segment=SEGMENTS[source], every=every)
+
+
+def at_place(place: int, every: int) -> Node:
+    """1 where the one row of a program holds the token at a place of its block of `every`, else 0."""
+    return build.leaf(f"at_place_{place}", (), kind="border", every=every, place=place)
+
+
 def where(flag: Node, then: Node, otherwise: Node) -> Node:
     """`then` where the flag is set, else `otherwise`."""
     return build.map_(sympy.Piecewise((x0, placeholder(2) > 0), (x1, True)), then, otherwise, flag)

@@ -6,7 +6,8 @@
 
 (DESIGN.md, section 1; lr stands before G where lr_at = "gradient".) The memory of each token exists, so
 nothing has to be a sum of outer products: gates may differ by channel, the update may be clipped, mapped and
-projected, and the memory read through a link.
+projected, and the memory read through a link. Where the rule has blocks, M* is the memory that the block
+began with, a carry beside W.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from atlasgen.derive.memory import Weight
 from atlasgen.ir import build
 from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.outer import read_through, scaled
-from atlasgen.ir.program import Carry
+from atlasgen.ir.program import Capture, Carry
 from atlasgen.ir.scalar import placeholder
-from atlasgen.schedules.dual import DualForm, Gradients, outer_sum, retained
-from atlasgen.schedules.gates import gate, live, where
+from atlasgen.schedules.dual import DualForm, Gradients, Pairs, outer_sum, retained
+from atlasgen.schedules.gates import at_place, gate, live, where, within_block
 from atlasgen.schedules.inner_gradient import Outer
+from atlasgen.schedules.row_weights import RowWeights
 from atlasgen.schedules.token_maps import mapped
 from atlasgen.spec.rule import Gate, MemoryRule, Transform
 
@@ -50,6 +52,16 @@ class Moved:
     momentum: Node
 
 
+class OneRow(RowWeights):
+    """The window's weights, of a row that has a place in one of the rule's own blocks."""
+
+    def exists(self, source: str) -> Node:
+        """1 in source rows that windows reach: those of the reader's own block, where it cuts them."""
+        if self.rule.window.boundary == "truncate" and source == "h":
+            return within_block(source, self.rule.block.size)
+        return super().exists(source)
+
+
 class RecurrentForm(DualForm):
     """A program whose blocks have one row."""
 
@@ -59,10 +71,25 @@ class RecurrentForm(DualForm):
         self.moved: dict[str, Moved] = {}
         self.total: Moved | None = None
         self.read_from: dict[str, Node] = {}
+        self.own_pairs: Pairs = {}  # of rows before the token in its own block, where older ones keep errors
+        self.own_points: Mapping[str, Node] = {}
+
+    def reach(self) -> int:
+        """Rows before the row that its window reaches; where blocks cut windows, `OneRow` leaves some out."""
+        return super().reach() if self.rule.block.size == 1 else self.window - 1
+
+    def weights_of(self, weight: Weight) -> RowWeights:
+        """The window's weights."""
+        return OneRow(self.rule, weight, self.gates[weight.name], self.sources, self.labels)
+
+    @property
+    def bordered(self) -> bool:
+        """True where the rule's blocks matter: M* is not the memory before the token."""
+        return super().anchored
 
     @property
     def anchored(self) -> bool:
-        """Never: every token is a border."""
+        """Never: M* is a carry, not something that an open block captures."""
         return False
 
     @property
@@ -76,10 +103,23 @@ class RecurrentForm(DualForm):
         return "r"
 
     def points(self) -> dict[str, Node]:
-        """M*: each weight before the token, decayed where the rule says so."""
+        """M*: each weight before the token, decayed where the rule says so, or before the token's block."""
+        if self.bordered:
+            first = at_place(0, self.rule.block.size)
+            return {
+                weight.name: self.give(
+                    where(first, self.states[weight.name], self._anchor(weight)),
+                    weight.tensor("anchor_point"),
+                    "M*: the memory at the last border",
+                )
+                for weight in self.graph.weights
+            }
         if self.rule.retention.order != "decay_first":
             return dict(self.states)
         return {weight.name: self._kept(weight, self.states[weight.name]) for weight in self.graph.weights}
+
+    def _anchor(self, weight: Weight) -> Node:
+        return build.leaf(weight.tensor("anchor"), weight.axes, kind="carry")
 
     # -- gates ---------------------------------------------------------------------------------------
     def _gates_of(self, weight: Weight) -> Factors:
@@ -123,6 +163,8 @@ class RecurrentForm(DualForm):
     def _find_pairs(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> None:
         """The memory and its momentum after the token."""
         super()._find_pairs(points, previous)
+        if self.keeps:
+            self.own_pairs, self.own_points = self.inner.pairs("h", self._linked(points)), points
         for weight in self.graph.weights:
             gradient = self._gradient(weight, partial(self.gradients, weight))
             self.give(gradient, weight.tensor("gradient"), "G: the window's gradient at M*")
@@ -131,6 +173,15 @@ class RecurrentForm(DualForm):
             )
         if self.rule.read.normaliser == "sum":
             self.total = self._advanced_total()
+
+    def gradients(self, weight: Weight, source: str, weights: Node) -> list[Node]:
+        """Terms of a weighted sum; rows before the token are of its own block, or keep older errors."""
+        if source != "h" or not self.keeps:
+            return super().gradients(weight, source, weights)
+        own = within_block(source, self.rule.block.size)
+        older = super().gradients(weight, source, build.mul(weights, build.sub(build.const(1.0), own)))
+        kept = self._terms(weight, source, build.mul(weights, own), self.own_pairs, self.own_points)
+        return [*older, *kept]
 
     def _map_tokens(self) -> None:
         """Nothing: a map of the momentum is part of the step."""
@@ -220,6 +271,12 @@ class RecurrentForm(DualForm):
             moved = self.moved[weight.name]
             written = self.give(moved.weight, weight.tensor("memory") + "_next", "M after the token")
             carries.append(Carry(weight.tensor("memory"), self.states[weight.name], written))
+        for weight in self.graph.weights if self.bordered else ():
+            after, own = self.moved[weight.name].weight, points[weight.name]
+            carries.append(self._at_border("anchor", weight, self._anchor(weight), after, own))
+            if self.keeps:
+                before = previous[weight.name]
+                carries.append(self._at_border("previous", weight, before, own, before))
         if self.total is not None:
             state = build.leaf("normaliser", (self.input_axis,), kind="carry")
             carries.append(Carry("normaliser", state, self.give(self.total.weight, "normaliser_next")))
@@ -233,10 +290,18 @@ class RecurrentForm(DualForm):
             carries.append(Carry("normaliser_momentum", speed, self.total.momentum))
         return carries
 
+    def _at_border(self, kind: str, weight: Weight, leaf: Node, full: Node, otherwise: Node) -> Carry:
+        """A carry that moves with a block's last token: M*, which is then the memory, and the one before."""
+        size = self.rule.block.size
+        return Carry(weight.tensor(kind), leaf, where(at_place(size - 1, size), full, otherwise))
+
+    def _captures(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> tuple[Capture, ...]:
+        return ()
+
     def _read(self, points: Mapping[str, Node]) -> Node:
-        """The read of link(W'), or of link(W) where the rule reads before it writes."""
-        after = self.rule.read.at == "post"
-        values = {name: moved.weight for name, moved in self.moved.items()} if after else self.states
+        """The read of link(W'), of link(W) where the rule reads before it writes, or of the border's."""
+        after = {name: moved.weight for name, moved in self.moved.items()}
+        values = {"post": after, "pre": self.states, "block": points}[self.rule.read.at]
         self.read_from = self._linked(values)
         return super()._read(values)
 

@@ -2,7 +2,7 @@
 
 dual: all rows of a block at the memory of its border. wy: rules that take each error at the memory of the
 token before, all rows of a block at once. gram: such rules with windows and any loss, in the space of
-products of a block's rows. recurrent: any rule in which no border lies between tokens, token by token.
+products of a block's rows. recurrent: any rule that writes at every token, token by token.
 """
 
 from __future__ import annotations
@@ -256,11 +256,11 @@ def _rate_shape(rule: MemoryRule, term: LossTerm) -> str | None:
 
 def _recurrent(rule: MemoryRule) -> Iterator[Case]:
     block, window = rule.block, rule.window
-    bordered = block.size > 1 and (rule.depends_on_memory or rule.read.at == "block")
-    reason = "one token at a time is for rules in which every token is a border, or no border matters"
-    yield bordered or rule.held, "block.size", block.size, reason, 'block = 1, write = "token"'
+    reason = "an update that waits until its block is full is none of one token"
+    yield rule.held, "block.size", block.size, reason, 'write = "token", row_scale = "none"'
     reason = "errors that a window keeps are those of at most one border before"
-    beyond = rule.depends_on_memory and window.boundary == "carry" and window.length not in (1, "all")
+    reached = window.length == "all" or int(window.length) > max(1, block.size)
+    beyond = rule.depends_on_memory and window.boundary == "carry" and reached
     yield beyond, "window.boundary", "carry", reason, 'boundary = "halo"'
     first = rule.loss[0]
     alone = len(rule.loss) == 1 and first.key == "k" and first.write in (None, "k") and window.length == 1

@@ -74,7 +74,7 @@ class RowWeights:
         for source in self.sources:
             value = self._window_gate(source)
             if self.window > 1:
-                value = build.mul(value, exists(source))
+                value = build.mul(value, self.exists(source))
             value = build.mul(live("i"), value)
             matrices[source] = build.mask(value, "i", source, 0, self.window - 1)
         if self.rule.window.normalise == "mean":
@@ -87,6 +87,10 @@ class RowWeights:
             name = f"window{suffix(source)}"
             self.labels.give(matrix, name, "Gamma: window gates by reader and source")
         return matrices
+
+    def exists(self, source: str) -> Node:
+        """1 in source rows that windows reach."""
+        return exists(source)
 
     def _window_gate(self, source: str) -> Node:
         choice = self.rule.window.gate

@@ -253,9 +253,9 @@ def test_random_wide_rules_interpreted_all(chunk):
     assert counts["agrees"] >= 0.8 * (len(drawn) - counts["refused"]), counts
 
 
-def _with_forms(drawn: list[Drawn]) -> tuple[list[tuple[Drawn, MemoryRule, list]], Counter[str]]:
-    """The rules that have kernels, with the structures of their forms, and by reason how many have none."""
-    served, counts = [], Counter()
+def _with_forms(drawn: list[Drawn]) -> list[tuple[Drawn, MemoryRule, list]]:
+    """The rules that have kernels, with the structures of their forms; the others say why they have none."""
+    served = []
     for member in drawn:
         try:
             rule = rule_from_table(wide_table(member.fields))
@@ -265,15 +265,14 @@ def _with_forms(drawn: list[Drawn]) -> tuple[list[tuple[Drawn, MemoryRule, list]
             served.append((member, rule, list(structures.items())))
         except (SpecError, CompileError) as error:
             assert refused(error), f"{member}: refused without a reason: {error}"
-            linked = error.field == "memory.link"  # beside a transform at every token: torch alone
-            counts["linked" if linked else "refused"] += 1
-    return served, counts
+    return served
 
 
 def _emitted(drawn: list[Drawn], seconds: float) -> Counter[str]:
     """Writes the kernels of rules in every form, as many as the time allows: by form how many, and how
     many of all the rules were refused."""
-    served, counts = _with_forms(drawn)
+    served = _with_forms(drawn)
+    counts = Counter(refused=len(drawn) - len(served))
     end = time.monotonic() + seconds
     for member, rule, structures in served:
         if time.monotonic() > end:

@@ -104,6 +104,37 @@ RULES: dict[str, dict[str, Any]] = {
         "optimizer": {},
         "retention": {"kind": "channel"},
     },
+    "blocks": {"block": 4, "optimizer": MOMENTUM, "retention": "token"},
+    "blocks of a deep memory": {"block": 3, "memory": deep(norm="layer"), "window": 2, "retention": "token"},
+    "blocks that cut windows": {
+        "block": 4,
+        "window": {"length": 3, "gate": "token", "boundary": "truncate", "normalise": "mean"},
+        "loss": "huber",
+    },
+    "blocks whose errors are kept": {
+        "block": 4,
+        "window": {"length": 4, "gate": "token", "boundary": "carry"},
+        "loss": "huber",
+        "optimizer": MOMENTUM,
+    },
+    "kept errors of a link": {
+        **linked(kind="qnorm", q=3),
+        "block": 3,
+        "window": {"length": 3, "boundary": "carry"},
+    },
+    "windows beyond blocks": {"block": 2, "window": {"length": 5, "gate": "pair"}, "retention": "token"},
+    "blocks, read of the border": {"block": 4, "read": {"at": "block"}, "retention": "token"},
+    "blocks, read of a border without errors": {"block": 4, "read": {"at": "block"}, "loss": "dot"},
+    "blocks, a link of mapped updates": {
+        **linked(kind="qnorm", q=3),
+        "block": 4,
+        "optimizer": {**MOMENTUM, "transform": [{"kind": "newton_schulz", "steps": 2}]},
+    },
+    "blocks, clipped and clamped": {
+        "block": 3,
+        "optimizer": {**MOMENTUM, "nesterov": True, "clip": {"norm": 0.5, "of": "window"}},
+        "retention": {"kind": "token", "project": {"kind": "clamp", "radius": 0.5}},
+    },
     "polynomial features": {"features": {"kind": "poly", "degree": 2}, "window": 2},
 }
 SPLIT = Structure("split", "all", True, 4, schedule="recurrent")
@@ -201,7 +232,7 @@ def test_window_gradients_over_many_borders(backend):
 @pytest.mark.parametrize(
     ("more", "field"),
     [
-        ({"block": 16}, "block.size"),
+        ({"block": {"size": 4, "row_scale": "position"}}, "block.size"),
         ({"block": {"size": 4, "write": "block"}}, "block.size"),
         ({"window": {"length": 3, "boundary": "carry"}}, "window.boundary"),
         ({"window": "all"}, "window.length"),

@@ -12,9 +12,10 @@ from atlasgen.derive.memory import Weight
 from atlasgen.emit.axes import walkable_axes
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.planner import make_plan
-from atlasgen.emit.refusals import kernel_refusals
+from atlasgen.emit.refusals import kernel_refusals, kernel_schedule
 from atlasgen.errors import CompileError
 from atlasgen.reference.memories import apply_link
+from atlasgen.runtime.configuration import default_configuration
 from atlasgen.schedules.links import pulled
 from atlasgen.schedules.serve import refused, schedule
 from atlasgen.spec.load import rule_from_table
@@ -129,11 +130,14 @@ def test_a_gradient_passes_through_the_link_at_its_point(link, rows):
     torch.testing.assert_close(found, torch.stack(expected, 2) if rows else expected[0])
 
 
-def test_kernels_refuse_a_mapped_update_beside_a_link():
-    (found,) = kernel_refusals(schedule(rule_of(BOTH)).forward)
+def test_kernels_take_a_mapped_update_beside_a_link_one_token_at_a_time():
+    rule = rule_of(BOTH)
+    (found,) = kernel_refusals(schedule(rule).forward)
     assert found.field == "memory.link" and "transform" in found.nearest
     with pytest.raises(CompileError, match="memory.link"):
-        atlasgen.compile(rule_of(BOTH), "triton")
+        atlasgen.compile(rule, "triton", schedule="dual")
+    assert kernel_schedule(rule) == default_configuration(rule).structure.schedule == "recurrent"
+    check(make_case(rule, Shape(B=1, T=7, H=2, K=5, V=4), start="state"), "triton", [(), (3,)])
 
 
 @pytest.mark.parametrize(
