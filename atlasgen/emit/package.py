@@ -189,7 +189,7 @@ def _plan(parts: Parts, emitted: Mapping[str, EmittedModule]) -> str:
         "",
         f"Blocks of C = {scheduled.chunk} rows{halo}, N = blocks of a call. {_about_kernels(emitted)}",
         "",
-        *_missing_kernels(scheduled),
+        *_missing_kernels(parts),
     ]
     for name, module in emitted.items():
         lines += plan_lines(name.capitalize(), kernels_file(name), module)
@@ -205,16 +205,17 @@ def _about_kernels(emitted: Mapping[str, EmittedModule]) -> str:
     )
 
 
-def _missing_kernels(scheduled: Scheduled) -> list[str]:
-    """The section that says what no kernel computes; empty where there are kernels."""
-    refusals = kernel_refusals(scheduled.forward)
-    if not refusals:
-        return []
+def _missing_kernels(parts: Parts) -> list[str]:
+    """The section that says what no kernel computes, and how the kernels that there are go around it."""
     entries = [
         f"- `{field} = {shown(value)}`: {sentence(reason)} Nearest that has kernels: {nearest}"
-        for field, value, reason, nearest in refusals
+        for field, value, reason, nearest in kernel_refusals(parts.scheduled.forward)
     ]
-    return ["## What has no kernels", "", *entries, ""]
+    if not entries:
+        return []
+    names = {structure.schedule for structure in parts.structures.values()}
+    around = [f"The kernels are those of the schedule `{name}`, which computes the same." for name in names]
+    return ["## What has no kernels", "", *entries, "", *(line for text in around for line in (text, ""))]
 
 
 def _manifest(parts: Parts, emitted: Mapping[str, EmittedModule], files: Mapping[str, str]) -> str:
@@ -240,10 +241,14 @@ def _manifest(parts: Parts, emitted: Mapping[str, EmittedModule], files: Mapping
         "inputs": list(scheduled.inputs),
         "outputs": list(scheduled.outputs),
         "structures": structures,
-        "without_kernels": [entry._asdict() for entry in kernel_refusals(scheduled.forward)],
+        "without_kernels": [] if structures else _refused(scheduled),
         "files": {name: digest(text) for name, text in sorted(files.items())},
     }
     return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
+
+
+def _refused(scheduled: Scheduled) -> list[dict[str, Any]]:
+    return [entry._asdict() for entry in kernel_refusals(scheduled.forward)]
 
 
 def digest(text: str) -> str:

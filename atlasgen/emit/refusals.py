@@ -16,11 +16,11 @@ from atlasgen.ir.node import Node
 from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.program import BlockProgram
 from atlasgen.ir.scalar import placeholder
+from atlasgen.schedules.pieces import LONGEST
 from atlasgen.schedules.refusals import Refusal
 from atlasgen.schedules.serve import admitted, schedule
 from atlasgen.spec.rule import MemoryRule
 
-LARGEST_BLOCK = 256  # rows: their [rows, rows] weights are one tile
 _PRODUCT = placeholder(0) * placeholder(1)
 _OTHERWISE = 'or backend = "torch"'
 
@@ -35,14 +35,20 @@ def kernel_refusals(program: BlockProgram) -> list[Refusal]:
 def kernel_schedule(rule: MemoryRule) -> str | None:
     """The schedule of a rule's kernels where it is not the rule's own, else None.
 
-    It is another one where each token of a block has matrices that no kernel computes: to take the tokens
-    one by one then costs no more. Raises CompileError for a rule that no schedule serves.
+    It is another one where no kernel holds the rows of a block, or computes the matrices of its tokens; one
+    token at a time where each has matrices anyway. Raises CompileError for a rule that no schedule serves.
     """
     own = schedule(rule)
-    if not kernel_refusals(own.forward) or not has_token_matrices(own.forward):
+    if not kernel_refusals(own.forward):
         return None
-    others = [name for name, found in admitted(rule).items() if not found and name != own.schedule]
-    return next((name for name in others if not kernel_refusals(schedule(rule, name).forward)), None)
+    for name, found in admitted(rule).items():
+        if found or name == own.schedule:
+            continue
+        program = schedule(rule, name).forward
+        slower = program.block == 1 and not has_token_matrices(own.forward)
+        if not slower and not kernel_refusals(program):
+            return name
+    return None
 
 
 def refuse_without_kernels(program: BlockProgram) -> None:
@@ -65,12 +71,12 @@ def refuse_structure(program: BlockProgram, structure: Structure) -> None:
 
 
 def _rows(program: BlockProgram) -> Iterator[Refusal]:
-    reason = f"a kernel holds the weights between all rows of a block, at most {LARGEST_BLOCK} of them"
-    if program.block and program.block > LARGEST_BLOCK:
-        nearest = f"block = {LARGEST_BLOCK // program.steps}"
+    reason = f"a kernel holds the weights between all rows of a block, at most {LONGEST} of them"
+    if program.block and program.block > LONGEST:
+        nearest = f"block = {LONGEST // program.steps}"
         yield Refusal("block.size", program.block // program.steps, reason, nearest)
-    elif (program.halo if program.block else program.window - 1) > LARGEST_BLOCK:
-        yield Refusal("window.length", program.window, reason, f"window = {LARGEST_BLOCK + 1}")
+    elif (program.halo if program.block else program.window - 1) > LONGEST:
+        yield Refusal("window.length", program.window, reason, f"window = {LONGEST + 1}")
 
 
 def _readers(program: BlockProgram) -> Iterator[Refusal]:

@@ -147,15 +147,18 @@ class Loads:
         raise ValueError(f"leaf {node} of kind {kind} is not loadable in {self.emitter.kernel.name}")
 
     def _border(self, node: Node) -> str:
-        """1 in the last row of a full block; of no axis: where the block is full, or at a place of the
-        rule's own blocks, where the program's have one row."""
+        """1 in the last row of a full block; of no axis: where the block is full.
+
+        Of the rule's own blocks where the program's are pieces of them: at their last row, or at their first.
+        """
         dims = node.dims
-        if node.get("every") is not None:
-            return f"((last > 0) & ({_place(node)} == {node['place']})).to(tl.float32)"
+        if node.get("place") == "first":
+            return f"((first == 0) & (last > 0) & ({_place(node)} == 0)).to(tl.float32)"
+        piece = f" & ({_place(node)} == {node['every']} - ROWS)" if node.get("every") is not None else ""
         if not dims:
-            return "(last == ROWS).to(tl.float32)"
+            return f"((last == ROWS){piece}).to(tl.float32)" if piece else "(last == ROWS).to(tl.float32)"
         position, live = self.emitter.position(dims[0]), self._row_mask(dims[0])
-        return f"({live} & ({position} == ROWS - 1)).to(tl.float32)"
+        return f"({live} & ({position} == ROWS - 1){piece}).to(tl.float32)"
 
     def _exists(self, node: Node) -> str:
         dim = node.dims[0] if node.dims else "r"
@@ -315,5 +318,5 @@ def has_c(node: Node) -> bool:
 
 
 def _place(node: Node) -> str:
-    """The place of a program's one row in the rule's own block."""
+    """The place of a piece's first row in the rule's own block."""
     return f"(position + start) % {node['every']}"

@@ -23,6 +23,7 @@ from atlasgen.passes.tidy_products import tidy_backward, tidy_forward
 from atlasgen.runtime.executable import SavedShapes
 from atlasgen.runtime.rows import block_count
 from atlasgen.runtime.torch_call import Call, Span, source_rows
+from atlasgen.schedules.refusals import refusals
 from atlasgen.schedules.serve import Scheduled, schedule
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.spec.shapes import extent
@@ -89,15 +90,7 @@ class TorchProgram:
         self, rule: MemoryRule, checkpoint_every: int | None = None, name: str | None = None
     ) -> None:
         self.rule = rule
-        self.scheduled = schedule(rule, name)
-        if self.scheduled.chunk > LARGEST_BLOCK:
-            raise CompileError(
-                "block.size",
-                rule.block.size,
-                "a block is computed as a whole, with the weights between all its rows",
-                f"block = {LARGEST_BLOCK // rule.optimizer.micro_steps}",
-                rule=rule.name,
-            )
+        self.scheduled = _scheduled(rule, name)
         self.programs = _programs(rule, self.scheduled.schedule)
         self.program = self.programs.forward
         self.chunk = self.scheduled.chunk
@@ -373,6 +366,22 @@ def _programs(rule: MemoryRule, name: str) -> TorchPrograms:
 
 
 @lru_cache(maxsize=1024)
+def _scheduled(rule: MemoryRule, name: str | None) -> Scheduled:
+    """The rule's programs; of blocks that are too long to be held as a whole in pieces."""
+    found = schedule(rule, name)
+    if found.chunk <= LARGEST_BLOCK:
+        return found
+    if name is None and not refusals(rule, "pieces"):
+        return schedule(rule, "pieces")
+    raise CompileError(
+        "block.size",
+        rule.block.size,
+        "a block is computed as a whole, with the weights between all its rows",
+        f"block = {LARGEST_BLOCK // rule.optimizer.micro_steps}",
+        rule=rule.name,
+    )
+
+
 def _function(rule: MemoryRule, schedule: str, name: str) -> Callable[..., dict[str, Tensor]]:
     """An emitted function, compiled under a file name that tracebacks show."""
     namespace: dict[str, Any] = {"torch": torch}

@@ -266,7 +266,10 @@ class Call:
         """1 in the last row of a full block, over rows or (of no axis) by block."""
         live = self.rows.live(self.empty())
         if leaf.get("every") is not None:
-            return live[..., -1] * (self._places(leaf["every"]) == leaf["place"])
+            first = self._places(leaf["every"])
+            if leaf["place"] == "first":
+                return live[..., 0] * (first == 0)
+            live = live * (first == leaf["every"] - self.rows.rows)[..., None]
         if not leaf.dims:
             return live[..., -1]
         last = torch.zeros_like(live)
@@ -274,10 +277,10 @@ class Call:
         return last
 
     def _places(self, every: int) -> Tensor:
-        """int64 [B or 1, 1, N]: each row's place in its block of `every` tokens, of a program of one row."""
-        position = self.tensors.get("position")
+        """int64 [B or 1, 1, N]: the place of each piece's first row in its block of `every` tokens."""
+        rows, position = self.rows.rows, self.tensors.get("position")
         index = torch.arange(self.rows.count, device=self.v.device)[None]
-        return ((index if position is None else index + position[:, None]) % every)[:, None]
+        return (rows * (index if position is None else index + position[:, None] // rows) % every)[:, None]
 
     def _exists(self, leaf: Node) -> Tensor:
         """1 in rows of a segment that hold a token, perhaps only those of the reader's own block."""

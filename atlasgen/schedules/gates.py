@@ -79,13 +79,18 @@ def border(dim: str | None = None) -> Node:
 
 def within_block(source: str, every: int) -> Node:
     """1 in source rows that hold a token of the sequence and of the reader's own block of `every` tokens,
-    for programs of one row."""
+    which a block of the program is a piece of."""
     return build.leaf("within", (source,), kind="exists", segment=SEGMENTS[source], every=every)
 
 
-def at_place(place: int, every: int) -> Node:
-    """1 where the one row of a program holds the token at a place of its block of `every`, else 0."""
-    return build.leaf(f"at_place_{place}", (), kind="border", every=every, place=place)
+def opens(every: int) -> Node:
+    """1 where the first row of a piece holds the first token of a block of `every`, else 0."""
+    return build.leaf("opens", (), kind="border", every=every, place="first")
+
+
+def closes(every: int, dim: str | None = None) -> Node:
+    """1 where a row holds the last token of a block of `every` (of no axis: where a piece does), else 0."""
+    return build.leaf("closes", (dim,) if dim else (), kind="border", every=every, place="last")
 
 
 def where(flag: Node, then: Node, otherwise: Node) -> Node:

@@ -60,6 +60,10 @@ class HeldForm(DualForm):
         """Always: a block's end is when the memory changes."""
         return True
 
+    def full(self, dim: str | None = None) -> Node:
+        """1 where a row is the last one of a full block (of no axis: where the block is full), else 0."""
+        return border(dim)
+
     def _carries(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> list[Carry]:
         carries = []
         for weight in self.graph.weights:
@@ -69,7 +73,7 @@ class HeldForm(DualForm):
                 Carry(
                     w.tensor("previous"),
                     previous[w.name],
-                    where(border(), self.states[w.name], previous[w.name]),
+                    where(self.full(), self.states[w.name], previous[w.name]),
                 )
                 for w in self.graph.weights
             ]
@@ -91,7 +95,7 @@ class HeldForm(DualForm):
         )
         moved = build.sub(state, build.mul(self._last_row_scale(), total))
         self.give(moved, weight.tensor("memory") + "_next", "M at the end")
-        full = border()
+        full = self.full()
         carries = [
             Carry(weight.tensor("memory"), state, where(full, moved, state)),
             Carry(weight.tensor("update"), update, where(full, ZERO, total)),
@@ -109,14 +113,14 @@ class HeldForm(DualForm):
 
     def _last_row_scale(self) -> Node:
         if self.rule.block.row_scale == "token":
-            return build.sum_(build.mul(self._row_scale("j"), border("j")), "j")
+            return build.sum_(build.mul(self._row_scale("j"), self.full("j")), "j")
         last = self.rule.block.size - 1
         return build.leaf("row_scale", (), kind="head", index=last, default="1 / (row + 1)")
 
     # -- one write per block -------------------------------------------------------------------------
     def _of_block(self, weight: Weight) -> list[Carry]:
         rows, state, speed = self.rows[weight.name], self.states[weight.name], self.speeds[weight.name]
-        full, carries = border(), []
+        full, carries = self.full(), []
         if self.momentum and self.rule.block.momentum == "token":
             moved = self._moved(rows, speed, partial(self.gradients, weight), weight.tensor("momentum_next"))
             carries.append(Carry(weight.tensor("momentum"), speed, moved))
@@ -180,12 +184,12 @@ class HeldForm(DualForm):
         if choice.kind != "token":
             return value
         if self.rule.block.gate_pool == "last":
-            return build.sum_(build.mul(value, border("j")), "j")
+            return build.sum_(build.mul(value, self.full("j")), "j")
         own = name.removeprefix("log_").partition("_")[2]
         pool = f"pool_{kind}_{own}" if own else f"pool_{kind}"
         sum_so_far = build.leaf(pool, (), kind="carry")
         total = build.add(sum_so_far, build.sum_(build.mul(value, live("j")), "j"))
-        self.pools[pool] = Carry(pool, sum_so_far, where(border(), ZERO, total))
+        self.pools[pool] = Carry(pool, sum_so_far, where(self.full(), ZERO, total))
         return build.mul(build.const(1 / self.rule.block.size), total)
 
     # -- the read ------------------------------------------------------------------------------------
@@ -211,7 +215,7 @@ class HeldForm(DualForm):
         if self.by_block:
             if self.rule.read.at == "pre":
                 return state
-            return where(border("r"), through(self.nexts[weight.name]), state)
+            return where(self.full("r"), through(self.nexts[weight.name]), state)
         _, lost, weights = self.rows[weight.name].read(False)
         terms = [
             (1, through(self.updates[weight.name])),

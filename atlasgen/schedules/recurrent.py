@@ -23,12 +23,12 @@ from atlasgen.derive.memory import Weight
 from atlasgen.ir import build
 from atlasgen.ir.node import ROWS, Node
 from atlasgen.ir.outer import read_through, scaled
-from atlasgen.ir.program import Capture, Carry
+from atlasgen.ir.program import Carry
 from atlasgen.ir.scalar import placeholder
-from atlasgen.schedules.dual import DualForm, Gradients, Pairs, outer_sum, retained
-from atlasgen.schedules.gates import at_place, gate, live, where, within_block
+from atlasgen.schedules.dual import Gradients, Pairs, outer_sum, retained
+from atlasgen.schedules.gates import gate, live, where, within_block
 from atlasgen.schedules.inner_gradient import Outer
-from atlasgen.schedules.row_weights import RowWeights
+from atlasgen.schedules.pieces import InPieces
 from atlasgen.schedules.token_maps import mapped
 from atlasgen.spec.rule import Gate, MemoryRule, Transform
 
@@ -52,17 +52,7 @@ class Moved:
     momentum: Node
 
 
-class OneRow(RowWeights):
-    """The window's weights, of a row that has a place in one of the rule's own blocks."""
-
-    def exists(self, source: str) -> Node:
-        """1 in source rows that windows reach: those of the reader's own block, where it cuts them."""
-        if self.rule.window.boundary == "truncate" and source == "h":
-            return within_block(source, self.rule.block.size)
-        return super().exists(source)
-
-
-class RecurrentForm(DualForm):
+class RecurrentForm(InPieces):
     """A program whose blocks have one row."""
 
     def __init__(self, rule: MemoryRule) -> None:
@@ -74,26 +64,8 @@ class RecurrentForm(DualForm):
         self.own_pairs: Pairs = {}  # of rows before the token in its own block, where older ones keep errors
         self.own_points: Mapping[str, Node] = {}
 
-    def reach(self) -> int:
-        """Rows before the row that its window reaches; where blocks cut windows, `OneRow` leaves some out."""
-        return super().reach() if self.rule.block.size == 1 else self.window - 1
-
-    def weights_of(self, weight: Weight) -> RowWeights:
-        """The window's weights."""
-        return OneRow(self.rule, weight, self.gates[weight.name], self.sources, self.labels)
-
     @property
-    def bordered(self) -> bool:
-        """True where the rule's blocks matter: M* is not the memory before the token."""
-        return super().anchored
-
-    @property
-    def anchored(self) -> bool:
-        """Never: M* is a carry, not something that an open block captures."""
-        return False
-
-    @property
-    def block(self) -> int:
+    def block(self) -> int | None:
         """One row."""
         return 1
 
@@ -104,22 +76,9 @@ class RecurrentForm(DualForm):
 
     def points(self) -> dict[str, Node]:
         """M*: each weight before the token, decayed where the rule says so, or before the token's block."""
-        if self.bordered:
-            first = at_place(0, self.rule.block.size)
-            return {
-                weight.name: self.give(
-                    where(first, self.states[weight.name], self._anchor(weight)),
-                    weight.tensor("anchor_point"),
-                    "M*: the memory at the last border",
-                )
-                for weight in self.graph.weights
-            }
-        if self.rule.retention.order != "decay_first":
-            return dict(self.states)
+        if self.bordered or self.rule.retention.order != "decay_first":
+            return super().points()
         return {weight.name: self._kept(weight, self.states[weight.name]) for weight in self.graph.weights}
-
-    def _anchor(self, weight: Weight) -> Node:
-        return build.leaf(weight.tensor("anchor"), weight.axes, kind="carry")
 
     # -- gates ---------------------------------------------------------------------------------------
     def _gates_of(self, weight: Weight) -> Factors:
@@ -271,12 +230,7 @@ class RecurrentForm(DualForm):
             moved = self.moved[weight.name]
             written = self.give(moved.weight, weight.tensor("memory") + "_next", "M after the token")
             carries.append(Carry(weight.tensor("memory"), self.states[weight.name], written))
-        for weight in self.graph.weights if self.bordered else ():
-            after, own = self.moved[weight.name].weight, points[weight.name]
-            carries.append(self._at_border("anchor", weight, self._anchor(weight), after, own))
-            if self.keeps:
-                before = previous[weight.name]
-                carries.append(self._at_border("previous", weight, before, own, before))
+        carries += self._borders(carries, points, previous)
         if self.total is not None:
             state = build.leaf("normaliser", (self.input_axis,), kind="carry")
             carries.append(Carry("normaliser", state, self.give(self.total.weight, "normaliser_next")))
@@ -289,14 +243,6 @@ class RecurrentForm(DualForm):
             speed = build.leaf("normaliser_momentum", (self.input_axis,), kind="carry")
             carries.append(Carry("normaliser_momentum", speed, self.total.momentum))
         return carries
-
-    def _at_border(self, kind: str, weight: Weight, leaf: Node, full: Node, otherwise: Node) -> Carry:
-        """A carry that moves with a block's last token: M*, which is then the memory, and the one before."""
-        size = self.rule.block.size
-        return Carry(weight.tensor(kind), leaf, where(at_place(size - 1, size), full, otherwise))
-
-    def _captures(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> tuple[Capture, ...]:
-        return ()
 
     def _read(self, points: Mapping[str, Node]) -> Node:
         """The read of link(W'), of link(W) where the rule reads before it writes, or of the border's."""

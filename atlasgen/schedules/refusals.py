@@ -1,8 +1,9 @@
 """What each schedule does not serve: each field with the reason and the nearest value that is served.
 
-dual: all rows of a block at the memory of its border. wy: rules that take each error at the memory of the
-token before, all rows of a block at once. gram: such rules with windows and any loss, in the space of
-products of a block's rows. recurrent: any rule that writes at every token, token by token.
+dual: all rows of a block at the memory of its border. pieces: the same, a part of a block at a time. wy:
+rules that take each error at the memory of the token before, all rows of a block at once. gram: such rules
+with windows and any loss, in the space of products of a block's rows. recurrent: any rule that writes at
+every token, token by token.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import NamedTuple
 
 from atlasgen.derive.features import feature_axis
 from atlasgen.derive.loss import coupled_terms, error_slope
+from atlasgen.schedules.pieces import rows_of_piece
 from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import LossTerm, MemoryRule
 
@@ -207,6 +209,23 @@ def _dual(rule: MemoryRule) -> Iterator[Case]:
     yield beyond, "window.length", window, reason, f"window = {block}, or block = {window}"
 
 
+def _pieces(rule: MemoryRule) -> Iterator[Case]:
+    yield from _dual(rule)
+    block, read = rule.block, rule.read
+    borderless = not (rule.held or block.size > 1 and (rule.depends_on_memory or read.at == "block"))
+    reason = "a block is cut into pieces where it matters at which tokens it ends"
+    yield borderless, "block.size", block.size, reason, "the schedule dual"
+    reason = "pieces of at least two rows are as long as a divisor of the block, at most 256"
+    whole = not borderless and rows_of_piece(rule) == 1
+    yield whole, "block.size", block.size, reason, f"block = {max(4, block.size - block.size % 16)}"
+    by_place = block.row_scale == "position"
+    reason = "a factor for each row of a block is that of a whole block's rows"
+    yield by_place, "block.row_scale", block.row_scale, reason, 'row_scale = "token"'
+    kept = rule.depends_on_memory and rule.window.boundary == "carry" and rule.window.length != 1
+    reason = "rows before a piece keep two borders' errors"
+    yield kept, "window.boundary", "carry", reason, 'boundary = "halo"'
+
+
 def _wy(rule: MemoryRule) -> Iterator[Case]:
     reason = "errors of a whole block at once are for rules that take them token by token"
     yield not is_exact(rule), "block.size", rule.block.size, reason, "block = 1"
@@ -299,10 +318,11 @@ def _gram(rule: MemoryRule) -> Iterator[Case]:
     yield "channel" in decays, "retention.kind", "channel", reason, 'retention = "token"'
 
 
-_OWN = {"dual": _dual, "wy": _wy, "recurrent": _recurrent, "gram": _gram}
+_OWN = {"dual": _dual, "pieces": _pieces, "wy": _wy, "recurrent": _recurrent, "gram": _gram}
 # Fields, or values of fields, that a schedule serves though the dual form does not.
 _SERVED: dict[str, frozenset[object]] = {
     "dual": frozenset(),
+    "pieces": frozenset(),
     "wy": frozenset({("retention.order", "decay_first")}),
     "gram": frozenset({("retention.order", "decay_first")}),
     "recurrent": frozenset(

@@ -13,6 +13,7 @@ from atlasgen.schedules.dual import DualForm
 from atlasgen.schedules.gates import SEGMENTS
 from atlasgen.schedules.gram import GramForm
 from atlasgen.schedules.held import HeldForm, is_held
+from atlasgen.schedules.pieces import HeldInPieces, InPieces, prefers_pieces
 from atlasgen.schedules.recurrent import RecurrentForm
 from atlasgen.schedules.refusals import Refusal, refusals
 from atlasgen.schedules.wy import WYForm
@@ -81,9 +82,10 @@ class Scheduled:
         return tuple(name for name in found if not name.startswith("log_") and name != "lr")
 
 
-# By preference: the first that serves a rule is its schedule.
+# By preference: the first that serves a rule is its schedule. Long blocks prefer their pieces.
 _FORMS: dict[str, Callable[[MemoryRule], DualForm]] = {
     "dual": lambda rule: HeldForm(rule) if is_held(rule) else DualForm(rule),
+    "pieces": lambda rule: HeldInPieces(rule) if is_held(rule) else InPieces(rule),
     "wy": WYForm,
     "recurrent": RecurrentForm,
     "gram": GramForm,
@@ -93,7 +95,8 @@ SCHEDULES = tuple(_FORMS)
 
 def admitted(rule: MemoryRule) -> dict[str, list[Refusal]]:
     """Every schedule with its refusals of the rule, in the order of preference; none: it serves the rule."""
-    return {name: refusals(rule, name) for name in SCHEDULES}
+    first = ["pieces"] if prefers_pieces(of_rows(rule)) else []
+    return {name: refusals(rule, name) for name in dict.fromkeys([*first, *SCHEDULES])}
 
 
 def refused(rule: MemoryRule) -> list[Refusal]:
