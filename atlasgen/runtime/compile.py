@@ -47,8 +47,8 @@ def compile(
     block alone and compute n blocks at a time again: less memory, more time. None is the rule's
     default: every block with what it computed for a matrix memory, checkpoints for deep memories.
     The result does not depend on it. The other backends choose for themselves.
-    schedule: "dual", "wy" or "recurrent" forces one of those that serve the rule (`atlasgen explain`
-    lists them); all give the same result.
+    schedule: "dual", "pieces", "wy", "recurrent" or "gram" forces one of those that serve the rule
+    (`atlasgen explain` lists them); all give the same result.
     Raises SpecError for a wrong spec, CompileError for a rule that no schedule of the backend
     serves, ArgumentError for an unknown backend.
     """

@@ -16,8 +16,8 @@ from atlasgen.runtime.torch_backend import TorchProgram
 from atlasgen.spec import load_rule, shipped_specs
 
 NOT_SERVED = (
-    'block = 16\nretention = "token"\n'
-    'optimizer = { kind = "momentum", theta = 0.5, lr = "token", nesterov = true }\n'
+    'block = 16\nretention = "token"\nwindow = "all"\n'
+    'optimizer = { kind = "momentum", theta = 0.5, lr = "token" }\n'
 )
 
 
@@ -65,7 +65,7 @@ def test_check_names_what_is_not_served(tmp_path: Path) -> None:
     path = written(tmp_path, NOT_SERVED)
     result = run("check", path)
     assert result.exit_code == 1
-    assert "optimizer.nesterov" in result.output and "nesterov = false" in result.output
+    assert "window.length" in result.output and "window = 16" in result.output
     assert run("check", "--valid-only", path).exit_code == 0
 
 
@@ -100,7 +100,7 @@ def test_explain_prints_the_largest_stable_step() -> None:
 def test_explain_a_rule_that_is_not_served(tmp_path: Path) -> None:
     result = run("explain", written(tmp_path, NOT_SERVED))
     assert result.exit_code == 1
-    assert "Mₜ = αₜ Mₜ₋₁ − ηₜ" in result.output and "optimizer.nesterov" in result.output
+    assert "Mₜ = αₜ Mₜ₋₁ − ηₜ" in result.output and "window.length" in result.output
 
 
 def test_explain_writes_graphs(tmp_path: Path) -> None:

@@ -321,7 +321,8 @@ def test_of_equally_near_schedules_recurrent_says_what_is_missing():
 
 
 def test_of_equally_near_schedules_one_takes_the_blocks_as_they_are():
-    rule = exact("momentum", optimizer={**MOMENTUM, "nesterov": True}, block=16)
+    block = {"size": 16, "write": "block", "partial": "skip"}
+    rule = exact("momentum", optimizer={**MOMENTUM, "nesterov": True}, block=block)
     found = admitted(rule)
     assert [entry.field for entry in found["recurrent"]] == ["block.size"]
     assert [entry.field for entry in refused(rule)] == ["optimizer.nesterov"]
