@@ -92,6 +92,6 @@ def test_unwritten_memory_shows(monkeypatch):
 
 
 def test_a_block_that_no_kernel_holds_is_refused_by_name():
-    rule = rule_from_table({"rule": "long_blocks", "loss": "l2", "block": 1000})
-    with pytest.raises(CompileError, match=r"block\.size = 1000.*torch"):
+    rule = rule_from_table({"rule": "long_blocks", "loss": "l2", "block": 1009})
+    with pytest.raises(CompileError, match=r"block\.size = 1009.*torch"):
         TritonProgram(rule)

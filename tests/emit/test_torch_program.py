@@ -163,6 +163,6 @@ def test_decays_of_mild_and_strong_gates(exclusive, strength):
 
 
 def test_a_block_that_is_too_large_is_refused_by_name():
-    rule = rule_from_table({"rule": "endless_blocks", "loss": "l2", "block": 20_000})
-    with pytest.raises(CompileError, match=r"block\.size = 20,?000"):
+    rule = rule_from_table({"rule": "endless_blocks", "loss": "l2", "block": 20_011})
+    with pytest.raises(CompileError, match=r"block\.size = 20,?011"):
         TorchProgram(rule)
