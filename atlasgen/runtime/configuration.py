@@ -55,9 +55,13 @@ DEFAULT = Configuration(Structure("split", "all", True, 4))
 _WIDE, _THIN = KernelTiles(block_v=32, warps=8), KernelTiles(block_v=16, warps=8)
 # Rules whose rows solve a system or decay by channel: found by compiling for every target. What keeps a state
 # or sums over V takes thin tiles of V; what makes rows of values alone takes wider ones.
-_TIES = ("unit_inverse", "channel_scores")
+_TIES = ("unit_inverse", "unit_solve", "channel_scores")
 _ROWS_OF_VALUES = ("errors", "read_gradients", "output", "output_gradient_v")
-_OWN_TILES = {**dict.fromkeys(_ROWS_OF_VALUES, _WIDE), "inverse": KernelTiles(warps=4)}
+_OWN_TILES = {
+    **dict.fromkeys(_ROWS_OF_VALUES, _WIDE),
+    "inverse": KernelTiles(warps=4),
+    "coupling": KernelTiles(warps=4),
+}
 _TIED = Configuration(DEFAULT.structure, Tiles(_OWN_TILES, _THIN))
 _NO_LIMIT = 1 << 30
 

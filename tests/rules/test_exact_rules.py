@@ -54,6 +54,35 @@ RULES: dict[str, dict[str, Any]] = {
     "decay per channel": {"retention": {"kind": "channel", "axis": "key"}},
     "decay per channel first": {"retention": {"kind": "channel", "axis": "key", "order": "decay_first"}},
     "two terms": {"loss": ["l2", "dot"], "retention": FIRST},
+    "step by key channel": {"optimizer": {"lr": "key"}, "retention": FIRST},
+    "step by value channel": {"optimizer": {"lr": "value"}, "retention": "token"},
+    "step by value channel, decay first": {"optimizer": {"lr": "value"}, "retention": FIRST},
+    "step by value channel in the gradient": {
+        "optimizer": {**MOMENTUM, "lr": "value", "lr_at": "gradient"},
+        "retention": FIRST,
+    },
+    "step by value channel, bias": {
+        "optimizer": {"lr": "value"},
+        "retention": "token",
+        "memory": {"kind": "matrix", "bias": True},
+    },
+    "step by value channel, decay per channel": {
+        "optimizer": {"lr": "value"},
+        "retention": {"kind": "channel", "axis": "key"},
+    },
+    "step by value channel of a term": {
+        "loss": [{"kind": "l2", "lr": "b"}, "l2", {"kind": "dot", "key": "p", "lr": "b"}],
+        "inputs": {"b": {"shape": "value", "range": "unit"}, "p": "key"},
+        "optimizer": MOMENTUM,
+        "retention": FIRST,
+    },
+    "implicit step": {"optimizer": {"kind": "implicit"}},
+    "implicit step by value channel": {"optimizer": {"kind": "implicit", "lr": "value"}},
+    "implicit step, polynomial features": {
+        "optimizer": {"kind": "implicit", "lr": "value"},
+        "features": {"kind": "poly", "degree": 2},
+        "retention": FIRST,
+    },
     "weighted loss": {
         "loss": {"kind": "expr", "expression": "0.5 * weight * (pred - v)**2 + 0.1 * pred"},
         "inputs": {"weight": {"shape": "token", "range": "positive"}},
