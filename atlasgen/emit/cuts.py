@@ -83,9 +83,13 @@ def _iterated(roots: list[Node], op: str, name: str) -> dict[Node, str]:
 
 def _systems(roots: list[Node]) -> dict[Node, str]:
     """What solves the systems between a block's rows, by buffer name: their inverse, or, where each channel
-    is a system of its own, the matrix that all channels share."""
-    shared = dict.fromkeys(node.args[0] for node in walk(roots) if node.op == "unit_solve")
+    is a system of its own, the matrix that all channels share and what their factors sum over long axes."""
+    by_channel = [node for node in walk(roots) if node.op == "unit_solve"]
+    shared = dict.fromkeys(node.args[0] for node in by_channel)
     named = {node: f"coupling_{index}_blocks" for index, node in enumerate(shared)}
+    factors = walk([node.args[1] for node in by_channel])
+    sums = [node for node in factors if node.op in ("sum", "dot") and node["dim"] in WIDE]
+    named |= {node: f"row_sums_{index}_blocks" for index, node in enumerate(sums)}
     return _iterated(roots, "unit_inverse", "inverse") | named
 
 

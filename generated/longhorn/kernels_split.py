@@ -79,6 +79,7 @@ def coupling(
     k_pointer,
     length_pointer,
     position_pointer,
+    row_sums_0_blocks_pointer,
     k_head,
     k_row,
     tokens,
@@ -125,6 +126,8 @@ def coupling(
         attention,
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
     )
+    product = tl.sum(k * k, 1)
+    tl.store(row_sums_0_blocks_pointer + slot * ROWS + row, product, mask=row < ROWS)
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -138,6 +141,7 @@ def state(
     memory_final_pointer,
     memory_pointer,
     position_pointer,
+    row_sums_0_blocks_pointer,
     v_pointer,
     k_head,
     k_row,
@@ -211,14 +215,14 @@ def state(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
+        row_sums_0 = tl.load(row_sums_0_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+        # g: the slope of an error, by value channel
+        slope = lr * (1.0 / (lr * row_sums_0[:, None] + 1.0))
         k = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product = tl.sum(k * k, 1)
-        # g: the slope of an error, by value channel
-        slope = lr * (1.0 / (lr * product[:, None] + 1.0))
         # what the block's start predicts for each key
         predictions_given = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
         v = tl.load(
@@ -236,13 +240,13 @@ def state(
             mask=(row < ROWS)[:, None] & is_value[None, :],
         )
         live_2 = live.to(tl.float32)
-        product_2 = tl.dot(
+        product = tl.dot(
             tl.trans((live_2[:, None] * k).to(ROW_DOT)),
             errors.to(ROW_DOT),
             input_precision=ROW_PRECISION,
         )
         # M at the end
-        memory_next = memory - product_2
+        memory_next = memory - product
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -348,6 +352,7 @@ def errors(
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
+    row_sums_0_blocks_pointer,
     v_pointer,
     k_head,
     k_row,
@@ -405,14 +410,14 @@ def errors(
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
+    row_sums_0 = tl.load(row_sums_0_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+    # g: the slope of an error, by value channel
+    slope = lr * (1.0 / (lr * row_sums_0[:, None] + 1.0))
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
         mask=live[:, None] & is_feature[None, :],
         other=0.0,
     ).to(tl.float32)
-    product = tl.sum(k * k, 1)
-    # g: the slope of an error, by value channel
-    slope = lr * (1.0 / (lr * product[:, None] + 1.0))
     memory = tl.load(
         memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
         mask=is_feature[:, None] & is_value[None, :],
@@ -530,6 +535,7 @@ def state_gradient(
     lr_pointer,
     position_pointer,
     q_pointer,
+    row_sums_0_blocks_pointer,
     solution_blocks_pointer,
     d_y_head,
     d_y_row,
@@ -605,22 +611,22 @@ def state_gradient(
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
+        row_sums_0 = tl.load(row_sums_0_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
+        # g: the slope of an error, by value channel
+        slope = lr * (1.0 / (lr * row_sums_0[:, None] + 1.0))
+        live_2 = live.to(tl.float32)
         k = tl.load(
             k_block + row[:, None] * k_row + feature[None, :],
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product = tl.sum(k * k, 1)
-        # g: the slope of an error, by value channel
-        slope = lr * (1.0 / (lr * product[:, None] + 1.0))
-        live_2 = live.to(tl.float32)
-        product_2 = tl.dot((live_2[:, None] * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        product = tl.dot((live_2[:, None] * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
         given_0 = tl.load(
             given_0_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        d_errors = -product_2 - given_0
+        d_errors = -product - given_0
         solution = unit_solve(attention, slope, d_errors, True, ROW_DOT, ROW_PRECISION)
         tl.store(
             solution_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
@@ -628,7 +634,7 @@ def state_gradient(
             mask=(row < ROWS)[:, None] & is_value[None, :],
         )
         d_residual = solution * slope
-        product_3 = tl.dot(tl.trans(k.to(ROW_DOT)), d_residual.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_2 = tl.dot(tl.trans(k.to(ROW_DOT)), d_residual.to(ROW_DOT), input_precision=ROW_PRECISION)
         d_reads = tl.load(
             d_y_block + row[:, None] * d_y_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
@@ -639,8 +645,8 @@ def state_gradient(
             mask=live[:, None] & is_feature[None, :],
             other=0.0,
         ).to(tl.float32)
-        product_4 = tl.dot(tl.trans(q.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
-        d_memory_next = d_memory_next + product_3 + product_4
+        product_3 = tl.dot(tl.trans(q.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_memory_next = d_memory_next + product_2 + product_3
     if GRAD_INITIAL:
         tl.store(
             d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],
@@ -653,17 +659,15 @@ def state_gradient(
 def value_sums_rows(
     d_y_pointer,
     errors_blocks_pointer,
-    k_pointer,
     length_pointer,
     lr_pointer,
     position_pointer,
+    row_sums_0_blocks_pointer,
     solution_blocks_pointer,
     sum_0_blocks_pointer,
     sum_2_blocks_pointer,
     d_y_head,
     d_y_row,
-    k_head,
-    k_row,
     lr_head,
     lr_row,
     tokens,
@@ -671,10 +675,8 @@ def value_sums_rows(
     blocks,
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
-    BLOCK_K: tl.constexpr,
     BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
-    K: tl.constexpr,
     ROWS: tl.constexpr,
     ROW_DOT: tl.constexpr,
     ROW_PRECISION: tl.constexpr,
@@ -687,8 +689,6 @@ def value_sums_rows(
     batch = memory_index // heads
     head = memory_index % heads
     row = tl.arange(0, BLOCK_ROWS)
-    feature = tl.arange(0, BLOCK_K)
-    is_feature = feature < K
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
     phase = 0
     slot = memory_index * blocks + block
@@ -698,15 +698,9 @@ def value_sums_rows(
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_ROWS], dtype=tl.float32)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product_3 = tl.sum(k * k, 1)
+    row_sums_0 = tl.load(row_sums_0_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
@@ -728,7 +722,7 @@ def value_sums_rows(
             other=0.0,
         ).to(tl.float32)
         # g: the slope of an error, by value channel
-        slope = lr * (1.0 / (lr * product_3[:, None] + 1.0))
+        slope = lr * (1.0 / (lr * row_sums_0[:, None] + 1.0))
         solution = tl.load(
             solution_blocks_pointer + slot * (ROWS * V) + row[:, None] * V + value[None, :],
             mask=(row < ROWS)[:, None] & is_value[None, :],
@@ -754,18 +748,16 @@ def value_sums_rows(
 @triton.jit(do_not_specialize=["tokens", "blocks"])
 def value_sums_memory(
     d_y_pointer,
-    k_pointer,
     length_pointer,
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
+    row_sums_0_blocks_pointer,
     solution_blocks_pointer,
     sum_1_blocks_pointer,
     sum_4_blocks_pointer,
     d_y_head,
     d_y_row,
-    k_head,
-    k_row,
     lr_head,
     lr_row,
     tokens,
@@ -802,15 +794,9 @@ def value_sums_memory(
     live = (row >= first) & (row < last)
     d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
     lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
-    k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
     product = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
     product_2 = tl.zeros([BLOCK_ROWS, BLOCK_K], dtype=tl.float32)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product_3 = tl.sum(k * k, 1)
+    row_sums_0 = tl.load(row_sums_0_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
@@ -836,7 +822,7 @@ def value_sums_memory(
             other=0.0,
         ).to(tl.float32)
         # g: the slope of an error, by value channel
-        slope = lr * (1.0 / (lr * product_3[:, None] + 1.0))
+        slope = lr * (1.0 / (lr * row_sums_0[:, None] + 1.0))
         d_residual = solution * slope
         product_2 += tl.dot(
             d_residual.to(ROW_DOT),
@@ -920,6 +906,7 @@ def value_sums_memory_of_rows(
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
+    row_sums_0_blocks_pointer,
     solution_blocks_pointer,
     sum_5_blocks_pointer,
     v_pointer,
@@ -976,7 +963,7 @@ def value_sums_memory_of_rows(
         mask=(row < ROWS)[:, None] & (row < ROWS)[None, :],
         other=0.0,
     )
-    product = tl.sum(k * k, 1)
+    row_sums_0 = tl.load(row_sums_0_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     for value_start in range(0, V, BLOCK_V):
         value = value_start + tl.arange(0, BLOCK_V)
         is_value = value < V
@@ -1005,14 +992,14 @@ def value_sums_memory_of_rows(
             mask=(row < ROWS)[:, None] & is_value[None, :],
             other=0.0,
         )
-        product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-        d_slope = solution * residual - solution * product_2
+        product = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_slope = solution * residual - solution * product
         lr = tl.load(
             lr_block + row[:, None] * lr_row + value[None, :],
             mask=live[:, None] & is_value[None, :],
             other=0.0,
         ).to(tl.float32)
-        value_2 = -(lr * lr) * (1.0 / ((lr * product[:, None] + 1.0) * (lr * product[:, None] + 1.0)))
+        value_2 = -(lr * lr) * (1.0 / ((lr * row_sums_0[:, None] + 1.0) * (lr * row_sums_0[:, None] + 1.0)))
         total += tl.sum(d_slope * value_2, 1)
     tl.store(sum_5_blocks_pointer + slot * ROWS + row, total, mask=row < ROWS)
 
@@ -1028,6 +1015,7 @@ def output_gradient_v(
     lr_pointer,
     memory_blocks_pointer,
     position_pointer,
+    row_sums_0_blocks_pointer,
     solution_blocks_pointer,
     v_pointer,
     d_lr_head,
@@ -1089,14 +1077,9 @@ def output_gradient_v(
         mask=live[:, None] & is_value[None, :],
         other=0.0,
     ).to(tl.float32)
-    k = tl.load(
-        k_block + row[:, None] * k_row + feature[None, :],
-        mask=live[:, None] & is_feature[None, :],
-        other=0.0,
-    ).to(tl.float32)
-    product = tl.sum(k * k, 1)
+    row_sums_0 = tl.load(row_sums_0_blocks_pointer + slot * ROWS + row, mask=row < ROWS, other=0.0)
     # g: the slope of an error, by value channel
-    slope = lr * (1.0 / (lr * product[:, None] + 1.0))
+    slope = lr * (1.0 / (lr * row_sums_0[:, None] + 1.0))
     d_residual = solution * slope
     d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
     tl.store(
@@ -1104,6 +1087,11 @@ def output_gradient_v(
         -d_residual,
         mask=live[:, None] & is_value[None, :],
     )
+    k = tl.load(
+        k_block + row[:, None] * k_row + feature[None, :],
+        mask=live[:, None] & is_feature[None, :],
+        other=0.0,
+    ).to(tl.float32)
     memory = tl.load(
         memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
         mask=is_feature[:, None] & is_value[None, :],
@@ -1130,12 +1118,14 @@ def output_gradient_v(
         mask=(row < ROWS)[:, None] & is_value[None, :],
         other=0.0,
     )
-    product_2 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
-    d_slope = solution * residual - solution * product_2
+    product = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+    d_slope = solution * residual - solution * product
     value_2 = tl.where(
         is_value[None, :],
-        -lr * product[:, None] * (1.0 / ((lr * product[:, None] + 1.0) * (lr * product[:, None] + 1.0)))
-        + 1.0 / (lr * product[:, None] + 1.0),
+        -lr
+        * row_sums_0[:, None]
+        * (1.0 / ((lr * row_sums_0[:, None] + 1.0) * (lr * row_sums_0[:, None] + 1.0)))
+        + 1.0 / (lr * row_sums_0[:, None] + 1.0),
         0.0,
     )
     d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
