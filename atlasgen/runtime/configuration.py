@@ -61,6 +61,8 @@ _OWN_TILES = {
     **dict.fromkeys(_ROWS_OF_VALUES, _WIDE),
     "inverse": KernelTiles(warps=4),
     "coupling": KernelTiles(warps=4),
+    # Its one product, 64 x 64, is too small for eight warps: they spill on sm_89.
+    "value_sums_d_memory_next": KernelTiles(block_v=16, warps=4),
 }
 _TIED = Configuration(DEFAULT.structure, Tiles(_OWN_TILES, _THIN))
 # Where channels are systems of their own, beside the values' gradients are those of the factors.
