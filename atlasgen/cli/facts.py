@@ -9,7 +9,7 @@ from atlasgen.ir.node import HIDDEN, Node, walk
 from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.runtime.signature import resolve, signature_of, state_shapes
-from atlasgen.schedules.serve import Scheduled
+from atlasgen.schedules.serve import Scheduled, schedule
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.spec.shapes import extent
 from atlasgen.spec.sizes import feature_size
@@ -173,7 +173,9 @@ def reasons(rule: MemoryRule, form: str) -> list[tuple[str, str]]:
     if all(term.kind == "dot" for term in rule.loss):
         found.append(("loss linear in pred", "the error is −v: no prediction is computed"))
     elif form == "wy":
-        found.append(("error affine in pred", "errors of a block's tokens solve one triangular system"))
+        by_channel = any(node.op == "unit_solve" for node in schedule(rule, form).forward.nodes())
+        each = "one triangular system for each value channel" if by_channel else "one triangular system"
+        found.append(("error affine in pred", f"errors of a block's tokens solve {each}"))
     elif form == "recurrent":
         found.append(("errors at M of the token before", "no linear system: one token after the other"))
     elif form == "gram":

@@ -67,10 +67,11 @@ def joins_axes(roots: list[Node], stop: set[Node]) -> bool:
 
 
 def rows_can_walk(roots: list[Node], stop: set[Node]) -> bool:
-    """True if there are rows of sources that can be walked: no scan along s has to be made inside."""
+    """True if there are rows of sources that can be walked: no scan or system along s is made inside."""
     nodes = [node for node in walk(roots, stop) if node not in stop]
     return any("s" in node.dims for node in nodes) and not any(
-        node.op in ("cumsum", "decay", "decay_from_start", "decay_to_end", "decay_whole") for node in nodes
+        node.op in ("cumsum", "decay", "decay_from_start", "decay_to_end", "decay_whole", "unit_solve")
+        for node in nodes
     )
 
 
@@ -80,11 +81,25 @@ def _iterated(roots: list[Node], op: str, name: str) -> dict[Node, str]:
     return {node: f"{name}_{index}_blocks" for index, node in enumerate(found)}
 
 
-def _solutions(
-    nodes: Sequence[Node], inverses: Mapping[Node, str], names: Mapping[Node, str]
-) -> dict[Node, str]:
-    """What inverses between a block's rows make of rows, [rows, V], by buffer name."""
-    found = [node for node in nodes if node.op == "dot" and any(a in inverses for a in node.args)]
+def _systems(roots: list[Node]) -> dict[Node, str]:
+    """What solves the systems between a block's rows, by buffer name: their inverse, or, where each channel
+    is a system of its own, the matrix that all channels share and what their factors sum over long axes."""
+    by_channel = [node for node in walk(roots) if node.op == "unit_solve"]
+    shared = dict.fromkeys(node.args[0] for node in by_channel)
+    named = {node: f"coupling_{index}_blocks" for index, node in enumerate(shared)}
+    factors = walk([node.args[1] for node in by_channel])
+    sums = [node for node in factors if node.op in ("sum", "dot") and node["dim"] in WIDE]
+    named |= {node: f"row_sums_{index}_blocks" for index, node in enumerate(sums)}
+    return _iterated(roots, "unit_inverse", "inverse") | named
+
+
+def _solutions(nodes: Sequence[Node], names: Mapping[Node, str]) -> dict[Node, str]:
+    """What solving the systems between a block's rows makes of rows, [rows, V], by buffer name."""
+    found = [
+        node
+        for node in nodes
+        if node.op == "unit_solve" or node.op == "dot" and any(a.op == "unit_inverse" for a in node.args)
+    ]
     named = [names.get(node, "solution") for node in found]
     alike = [named[:index].count(name) for index, name in enumerate(named)]
     return {
@@ -134,12 +149,12 @@ def weight_of(tensor: str) -> str:
 class Cuts:
     """One rule's programs under a structure, and the values that kernels leave in buffers for others.
 
-    buffers: values that need no state: of gates alone, what decays by channel make of rows, and inverses of
-    systems between a block's rows. solved, solved_gradients: what those make of rows: the errors, and the
-    gradients of what the block's start gives for them. given: rows of V that the gradient of the memory
-    needs and that need none of it. sums: vectors of rows that sum over V, see
-    `_value_sums`. maps, map_gradients: iterated maps of a block's whole matrices and their gradients, which
-    one kernel makes for all.
+    buffers: values that need no state: of gates alone, what decays by channel make of rows, and what
+    solves the systems between a block's rows. solved, solved_gradients: what those make of rows: the errors,
+    and the gradients of what the block's start gives for them. given: rows of V that the gradient of the
+    memory needs and that need none of it. sums: vectors of rows that sum over V, see `_value_sums`.
+    maps, map_gradients: iterated maps of a block's whole matrices and their gradients, which one kernel makes
+    for all.
     """
 
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
@@ -151,9 +166,9 @@ class Cuts:
         self.frontier = [] if fused or structure.gates == "inline" else gate_frontier(program)
         stored = [node for node in self.frontier if structure.gates == "all" or not is_matrix(node)]
         self.gates = {node: self.buffer_name(node) for node in stored}
-        self.inverses = {} if fused else _iterated(program.roots(), "unit_inverse", "inverse")
+        self.systems = {} if fused else _systems(program.roots())
         self.channels = {} if fused else _of_channels(program)
-        self.buffers = {**self.gates, **self.channels, **self.inverses}
+        self.buffers = {**self.gates, **self.channels, **self.systems}
         self.stages = self._row_stages() if self.walk and not fused else {}
         alone = fused or self.tokens or self.walk
         self.maps = {} if alone else _iterated(program.roots(), "newton_schulz", "update")
@@ -161,9 +176,9 @@ class Cuts:
             {} if alone else _iterated(backward.roots(), "newton_schulz_gradient", "d_update")
         )
         names = {**backward.names, **program.names}
-        self.solved = {} if alone else _solutions(program.nodes(), self.inverses, names)
+        self.solved = {} if alone else _solutions(program.nodes(), names)
         later = [node for node in walk(backward.roots(), set(self.solved)) if node not in self.solved]
-        self.solved_gradients = {} if alone else _solutions(later, self.inverses, names)
+        self.solved_gradients = {} if alone else _solutions(later, names)
         known = {*self.buffers, *self.carry_blocks(), *self.solved}
         self.given = {}
         if self.solved:

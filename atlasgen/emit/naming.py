@@ -46,6 +46,7 @@ FALLBACK = {
     "channel_scores": "decayed_scores",
     "channel_mix": "decayed_rows",
     "unit_inverse": "solved",
+    "unit_solve": "solution",
     "cumsum": "running",
     "decay": "decay",
     "decay_from_start": "since_start",

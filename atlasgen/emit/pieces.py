@@ -27,7 +27,7 @@ def pieces_of(cuts: Cuts, stores: list[Store], loaded: Mapping[Node, str]) -> di
     if cuts.structure.pieces == 4:
         carried = _carried(cuts, stores)
         # Without predictions there are few products: one kernel makes all gradients of weights.
-        predicts = cuts.program.block is not None or bool(cuts.inverses)
+        predicts = cuts.program.block is not None or bool(cuts.systems)
         together = (("s",),) if predicts else (("s",), ("r",), ())
         weights = [store.target for store in stores if store.axes == ("r", "s")]
         weights += [target for target, axes in carried.items() if axes in together]

@@ -11,6 +11,9 @@ from atlasgen.emit.token_plan import token_plan
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 
+_INVERSE = "inverse", "How the errors of one block's rows follow from what its start predicts."
+_COUPLING = "coupling", "How the errors of one block's rows enter the predictions of later ones."
+
 
 class ForwardPlanner:
     """Cuts one rule's loop over blocks into kernels."""
@@ -25,7 +28,7 @@ class ForwardPlanner:
         return (self._state(), *rows[0], *rows[1], self._output(loaded))
 
     def prologue(self) -> tuple[Kernel, ...]:
-        """The kernels of gate-only values, where a structure has one, and of inverses between rows."""
+        """The kernels of gate-only values, where a structure has one, and of systems between rows."""
         kernels = []
         if self.cuts.gates:
             doc = "Decays and window weights of one block: what depends on the gates alone."
@@ -38,12 +41,12 @@ class ForwardPlanner:
                 axis = "K" if walks_keys(list(values), set(given)) else None
                 stores = block_stores(values)
                 kernels.append(Kernel(name, doc, "grid", "none", stores, dict(given), walk=axis))
-        if self.cuts.inverses:
-            doc = "How the errors of one block's rows follow from what its start predicts."
-            stores = block_stores(self.cuts.inverses)
-            kernels.append(
-                Kernel("inverse", doc, "grid", "none", stores, {**self.cuts.gates, **self.cuts.channels})
-            )
+        if self.cuts.systems:
+            name, doc = _COUPLING
+            if any(node.op == "unit_inverse" for node in self.cuts.systems):
+                name, doc = _INVERSE
+            stores, loaded = block_stores(self.cuts.systems), {**self.cuts.gates, **self.cuts.channels}
+            kernels.append(Kernel(name, doc, "grid", "none", stores, loaded))
         return tuple(kernels)
 
     def _captures(self) -> tuple[tuple[str, Node, str], ...]:

@@ -29,7 +29,7 @@ def are_shared(cuts: Cuts, stores: Sequence[Store], stop: set[Node]) -> bool:
     if cuts.structure.pieces != 4 or cuts.walk or cuts.deep:
         return False
     roots = [store.node for store in stores]
-    return bool(cuts.inverses or cuts.channels) and not joins_axes(roots, stop)
+    return bool(cuts.systems or cuts.channels) and not joins_axes(roots, stop)
 
 
 def shared_sums(cuts: Cuts, stores: Sequence[Store], loaded: Mapping[Node, str]) -> tuple[Kernel, ...]:

@@ -158,6 +158,62 @@ def unit_inverse(lower):
 
 
 @triton.jit
+def rows_of_block(matrix, block):
+    """[16, columns]: a block of 16 rows."""
+    count: tl.constexpr = matrix.shape[0] // 16
+    tiles = tl.reshape(matrix, [count, 16, matrix.shape[1]])
+    return tl.sum(tl.where(tl.arange(0, count)[:, None, None] == block, tiles, 0.0), 0)
+
+
+@triton.jit
+def with_block(matrix, rows, block):
+    """The matrix with a block of 16 rows in the place of its own."""
+    count: tl.constexpr = matrix.shape[0] // 16
+    tiles = tl.reshape(matrix, [count, 16, matrix.shape[1]])
+    own = tl.arange(0, count)[:, None, None] == block
+    return tl.reshape(tl.where(own, tl.expand_dims(rows, 0), tiles), matrix.shape)
+
+
+@triton.jit
+def substituted(square, factor, given, adjoint: tl.constexpr):
+    """The rows of one block, one by one; factor, given: [columns, 16], so that sums stay in a warp."""
+    row = tl.arange(0, 16)
+    found = given
+    for turn in range(1, 16):
+        step = 15 - turn if adjoint else turn
+        weights = tl.sum(tl.where(row[:, None] == step, square, 0.0), 0)
+        if adjoint:
+            before = tl.expand_dims(tl.sum(factor * found * weights[None, :], 1), 1)
+        else:
+            before = factor * tl.expand_dims(tl.sum(found * weights[None, :], 1), 1)
+        found = tl.where(row[None, :] == step, found - before, found)
+    return found
+
+
+@triton.jit
+def unit_solve(lower, factor, given, adjoint: tl.constexpr, wide: tl.constexpr, precision: tl.constexpr):
+    """E of E + g (A E) = R, or, adjoint, of E + A^T (g E) = R, for a strictly lower A and g by column.
+
+    By substitution: in blocks of 16 rows one by one, between blocks as products.
+    """
+    count: tl.constexpr = lower.shape[0] // 16
+    system = tl.trans(lower) if adjoint else lower
+    squares = diagonal_blocks(system, 16)
+    found = tl.zeros_like(given)
+    for turn in range(0, count):
+        block = count - 1 - turn if adjoint else turn
+        if adjoint:
+            before = tl.dot(system.to(wide), (factor * found).to(wide), input_precision=precision)
+        else:
+            before = factor * tl.dot(system.to(wide), found.to(wide), input_precision=precision)
+        square = tl.sum(tl.where(tl.arange(0, count)[:, None, None] == block, squares, 0.0), 0)
+        right = tl.trans(rows_of_block(given - before, block))
+        solved = substituted(square, tl.trans(rows_of_block(factor, block)), right, adjoint)
+        found = with_block(found, tl.trans(solved), block)
+    return found
+
+
+@triton.jit
 def unit_norm(matrix):
     # The largest entry is divided out before squares are made: they neither vanish nor overflow.
     largest = tl.max(tl.max(tl.abs(matrix), 1), 0)

@@ -8,6 +8,7 @@ inside the loop in which its sums are complete; a sum over the walked axis is an
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import replace
 
 from atlasgen.emit.axes import FEATURES, LANES, WIDE, extent_name, lane_name, mask_name, tile_name
@@ -51,13 +52,14 @@ RESERVED = [
 ]
 SCANS = ("decay", "decay_from_start", "decay_to_end", "decay_whole")
 ROW_DIMS = frozenset("rji")
+SYSTEMS = ("unit_inverse", "unit_solve")
 
 
-def dependents(nodes: list[Node], operator: str) -> set[Node]:
-    """The values under and among `nodes` that an operator's values enter."""
+def dependents(nodes: list[Node], operators: Collection[str]) -> set[Node]:
+    """The values under and among `nodes` that values of some operators enter."""
     found: set[Node] = set()
     for node in walk(nodes):
-        if node.op == operator or any(argument in found for argument in node.args):
+        if node.op in operators or any(argument in found for argument in node.args):
             found.add(node)
     return found
 
@@ -82,7 +84,7 @@ class KernelEmitter:
         self.single_rows, self._varying = kernel.single_rows, kernel.varying()
         self.loads = Loads(self)
         self.systems = False  # True in a program whose rows solve a system
-        self.solutions = dependents(self.nodes, "unit_inverse")
+        self.solutions = dependents(self.nodes, SYSTEMS)
         self._levels()
 
     def of_phase(self, phase: Phase) -> KernelEmitter:
@@ -147,7 +149,7 @@ class KernelEmitter:
 
         Products with errors that solve a system are finer: in sums over rows neighbours nearly cancel.
         """
-        over_rows = node.get("dim") in ROWS or node.op == "channel_mix"
+        over_rows = node.get("dim") in ROWS or node.op in ("channel_mix", "unit_solve")
         solved = over_rows or any(argument in self.solutions for argument in node.args)
         return "ROW_" if self.systems and solved else ""
 

@@ -14,7 +14,7 @@ from atlasgen.emit.monomials import with_monomials
 from atlasgen.emit.naming import LINE
 from atlasgen.emit.plan import Kernel, Plan, Structure
 from atlasgen.emit.planner import make_plan
-from atlasgen.emit.triton_kernel import KernelEmitter
+from atlasgen.emit.triton_kernel import SYSTEMS, KernelEmitter
 from atlasgen.emit.triton_memory import Argument
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import Carry
@@ -65,7 +65,7 @@ class FunctionEmitter:
             new[node]: text for node, text in program.equations.items() if node in new
         }
         self.emitter = KernelEmitter(kernel, names, equations)
-        self.emitter.systems = any(node.op == "unit_inverse" for node in program.nodes())
+        self.emitter.systems = any(node.op in SYSTEMS for node in program.nodes())
         self.emitter.loads.windowed = frozenset(scheduled.windowed)
         for capture in () if kernel.backwards else program.captures:
             self.emitter.loads.streams.captured.setdefault(capture.carry, []).append(capture.name)

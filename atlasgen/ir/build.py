@@ -208,6 +208,23 @@ def unit_inverse(matrix: Node, row: str, column: str) -> Node:
     return Node("unit_inverse", (matrix,), matrix.dims, row=row, column=column)
 
 
+def unit_solve(matrix: Node, factor: Node, given: Node, row: str, column: str, adjoint: bool = False) -> Node:
+    """E [column, V] of E + g (A E) = R, for a strictly lower triangular A [row, column].
+
+    factor, given: g and R [row, V]; each channel of V is a system of its own. adjoint: D [row, V] of
+    D + A^T (g D) = R, for R [column, V].
+    """
+    if is_const(given, 0.0):
+        return given
+    solution, side = (row, column) if adjoint else (column, row)
+    if factor.dims != ordered((row, "V")) or given.dims != ordered((side, "V")):
+        raise ValueError(f"a system by channel needs [{row}, V] and [{side}, V], not {factor} and {given}")
+    if is_const(matrix, 0.0):
+        return rename(given, {side: solution})
+    attrs = {"row": row, "column": column, "adjoint": adjoint}
+    return Node("unit_solve", (matrix, factor, given), ordered((solution, "V")), **attrs)
+
+
 def channel_scores(
     left: Node, right: Node, log: Node, row: str, column: str, axis: str, exclusive: bool
 ) -> Node:

@@ -17,6 +17,7 @@ EXPENSIVE = (
     "newton_schulz",
     "polynomial",
     "unit_inverse",
+    "unit_solve",
     "channel_scores",
     "channel_mix",
     "exact_errors",

@@ -2,7 +2,7 @@
 
     sum over the row            ->  the value            dot over the row  ->  a product
     decay between rows          ->  1 (exclusive: 0)     decay from the start, of the whole block  ->  alpha
-    a mask between rows         ->  its argument or 0
+    a mask between rows         ->  its argument or 0    a system between rows  ->  what is given
 
 So a row of keys is a vector, a step size a number, and a sum over sources of the block an outer product: no
 kernel pads one row to a tile. Only the halo keeps its axis. The leaves of rows lose theirs; what reads them
@@ -96,6 +96,8 @@ class _UnitRows:
             return self._masked(node, arguments[0])
         if node.op.startswith("decay") or node.op in ("cumsum", "unit_inverse"):
             return _scanned(node, arguments[0])
+        if node.op == "unit_solve":
+            return arguments[2]
         if node.op == "rename" and arguments[0].dims == dims:
             return arguments[0]
         return Node(node.op, arguments, dims, **dict(node.attrs))

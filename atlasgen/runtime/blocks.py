@@ -16,6 +16,8 @@ from torch import Tensor
 from atlasgen.runtime import channels, exact, newton_schulz, polynomial
 from atlasgen.runtime.running import Running, running
 
+SOLVED_ROWS = 16  # of a system by channel: each of their pairs has a number for every channel
+
 __all__ = [
     "channels",
     "exact",
@@ -114,6 +116,33 @@ def unit_inverse(lower: Tensor, by_row: bool) -> Tensor:
     if by_row:
         return torch.linalg.solve_triangular(lower.mT, identity, upper=True, unitriangular=True)
     return torch.linalg.solve_triangular(lower.mT, identity, upper=False, unitriangular=True)
+
+
+def unit_solve(lower: Tensor, factor: Tensor, given: Tensor, adjoint: bool) -> Tensor:
+    """E [.., C, V] of E + g (A E) = R, or, adjoint, of E + A^T (g E) = R, for a strictly lower A [.., C, C].
+
+    factor, given: g and R [.., C, V]. Blocks of rows are substituted one after the other; the rows of one for
+    all channels at once, each channel a system of its own.
+    """
+    system, rows = lower.mT if adjoint else lower, lower.shape[-1]
+    shape = torch.broadcast_shapes(lower.shape[:-2], factor.shape[:-2], given.shape[:-2])
+    found = given.new_empty((*shape, *given.shape[-2:]))
+    starts = range(0, rows, SOLVED_ROWS)
+    for start in reversed(starts) if adjoint else starts:
+        piece = slice(start, min(start + SOLVED_ROWS, rows))
+        known = slice(piece.stop, rows) if adjoint else slice(0, start)
+        right, own = given[..., piece, :], factor[..., piece, :]
+        weights, square = system[..., piece, known], system[..., None, piece, piece]
+        if adjoint:
+            right = right - weights @ (factor[..., known, :] * found[..., known, :])
+            square = square * own.mT[..., None, :]
+        else:
+            right = right - own * (weights @ found[..., known, :])
+            square = square * own.mT[..., None]
+        columns = right.mT[..., None].expand(*shape, -1, -1, -1)
+        solved = torch.linalg.solve_triangular(square, columns, upper=adjoint, unitriangular=True)
+        found[..., piece, :] = solved[..., 0].mT
+    return found
 
 
 def cumsum(x: Tensor, axis: int, reverse: bool, exclusive: bool) -> Tensor:

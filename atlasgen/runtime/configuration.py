@@ -56,10 +56,18 @@ DEFAULT = Configuration(Structure("split", "all", True, 4))
 _WIDE, _THIN = KernelTiles(block_v=32, warps=8), KernelTiles(block_v=16, warps=8)
 # Rules whose rows solve a system or decay by channel: found by compiling for every target. What keeps a state
 # or sums over V takes thin tiles of V; what makes rows of values alone takes wider ones.
-_TIES = ("unit_inverse", "channel_scores")
+_TIES = {"unit_inverse", "unit_solve", "channel_scores"}
 _ROWS_OF_VALUES = ("errors", "read_gradients", "output", "output_gradient_v")
-_OWN_TILES = {**dict.fromkeys(_ROWS_OF_VALUES, _WIDE), "inverse": KernelTiles(warps=4)}
+_OWN_TILES = {
+    **dict.fromkeys(_ROWS_OF_VALUES, _WIDE),
+    "inverse": KernelTiles(warps=4),
+    "coupling": KernelTiles(warps=4),
+    # Its one product, 64 x 64, is too small for eight warps: they spill on sm_89.
+    "value_sums_d_memory_next": KernelTiles(block_v=16, warps=4),
+}
 _TIED = Configuration(DEFAULT.structure, Tiles(_OWN_TILES, _THIN))
+# Where channels are systems of their own, beside the values' gradients are those of the factors.
+_BY_CHANNEL = Configuration(DEFAULT.structure, Tiles(_OWN_TILES | {"output_gradient_v": _THIN}, _THIN))
 _NO_LIMIT = 1 << 30
 
 
@@ -90,7 +98,9 @@ def _default_configuration(rule: MemoryRule, target: str | None, name: str | Non
         # Every kernel reads the state, and of one row nothing else is worth more than a read of that.
         return Configuration(structure_of_form("fused"), Tiles(others=KernelTiles(warps=8)))
     if state_axis(program) is None:
-        return _TIED if any(node.op in _TIES for node in program.nodes()) else DEFAULT
+        operators = {node.op for node in program.nodes()}
+        tied = _BY_CHANNEL if "unit_solve" in operators else _TIED
+        return tied if operators & _TIES else DEFAULT
     axis = walked_axis(program)
     if axis is None:
         return Configuration(DEFAULT.structure, Tiles(others=KernelTiles(warps=8)))

@@ -33,6 +33,7 @@ from atlasgen.schedules.channels import POST, PRE, Reach
 from atlasgen.schedules.gates import Names, live, suffix
 from atlasgen.schedules.inner_gradient import InnerGradient, Outer
 from atlasgen.schedules.links import linked, pulled
+from atlasgen.schedules.pair_steps import PairStep
 from atlasgen.schedules.row_weights import RowWeights, weight_gates
 from atlasgen.schedules.token_maps import TokenMap
 from atlasgen.spec.rule import MemoryRule
@@ -62,6 +63,10 @@ class DualForm:
         self.inner = InnerGradient(rule, self.graph, self.labels)
         self.gates = {weight.name: weight_gates(rule, weight) for weight in self.graph.weights}
         self.rows = {weight.name: self.weights_of(weight) for weight in self.graph.weights}
+        self.steps = {
+            weight.name: PairStep(self.inner, weight, *self.gates[weight.name].lr)
+            for weight in self.graph.weights
+        }
         self.totals = self.rows[self.graph.weights[0].name]  # of what a normalised read divides by
         self.features = self.inner.featured  # rows with cheap products, by their explicit node
         self.pairs: dict[str, Pairs] = {}  # by source
@@ -147,7 +152,12 @@ class DualForm:
     def _find_pairs(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> None:
         """The factors of every weight's gradient, by source, at M*."""
         for source in self.sources:
-            self.pairs[source] = self.inner.pairs(source, self._linked(self.points_of[source]))
+            found = self.inner.pairs(source, self._linked(self.points_of[source]))
+            self.pairs[source] = {name: self._stepped(name, source, some) for name, some in found.items()}
+
+    def _stepped(self, weight: str, source: str, pairs: list[Outer]) -> list[Outer]:
+        """A weight's pairs times the step, where that is a factor of them."""
+        return [self.steps[weight].pair(pair, source) for pair in pairs]
 
     def _map_tokens(self) -> None:
         """U_t of every token, of the weights whose momentum is mapped before it is written."""

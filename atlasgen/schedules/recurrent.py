@@ -28,11 +28,12 @@ from atlasgen.ir.scalar import placeholder
 from atlasgen.schedules.dual import Gradients, Pairs, outer_sum, retained
 from atlasgen.schedules.gates import gate, live, where, within_block
 from atlasgen.schedules.inner_gradient import Outer
+from atlasgen.schedules.pair_steps import implicit_step
 from atlasgen.schedules.pieces import InPieces
 from atlasgen.schedules.token_maps import mapped
 from atlasgen.spec.rule import Gate, MemoryRule, Transform
 
-x0, x1 = placeholder(0), placeholder(1)
+x0 = placeholder(0)
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ class RecurrentForm(InPieces):
         own = self.gates[weight.name]
         rate = self._factor(*own.lr, weight)
         if self.rule.optimizer.kind == "implicit":
-            rate = self._implicit(rate)
+            x = self.inner.features("s").node
+            rate = implicit_step(rate, only_row(build.sum_(build.mul(x, x), self.input_axis)))
         theta = self._decay(*own.theta, weight) if self.momentum else build.const(0.0)
         return Factors(rate, self._decay(*own.alpha, weight), theta)
 
@@ -110,13 +112,9 @@ class RecurrentForm(InPieces):
     def _while_live(self, value: Node, otherwise: Node) -> Node:
         return where(only_row(live("j")), value, otherwise)
 
-    def _implicit(self, rate: Node) -> Node:
-        """lr / (1 + lr |phi(k)|^2), the step that solves one token's l2 loss with the old memory's pull."""
-        x = self.inner.features("s").node
-        square = only_row(build.sum_(build.mul(x, x), self.input_axis))
-        if build.is_const(rate, 1.0):
-            return build.map_(1 / (1 + x0), square)
-        return build.map_(x0 / (1 + x0 * x1), rate, square)
+    def _stepped(self, weight: str, source: str, pairs: list[Outer]) -> list[Outer]:
+        """The pairs as they are: every step is one of the update."""
+        return pairs
 
     # -- the update ----------------------------------------------------------------------------------
     def _find_pairs(self, points: Mapping[str, Node], previous: Mapping[str, Node]) -> None:

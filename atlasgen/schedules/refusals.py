@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from atlasgen.derive.features import feature_axis
 from atlasgen.derive.loss import coupled_terms, error_slope
+from atlasgen.schedules.pair_steps import BY_CHANNEL, steps_pairs
 from atlasgen.schedules.pieces import rows_of_piece
 from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import LossTerm, MemoryRule
@@ -92,12 +93,10 @@ def _loss(rule: MemoryRule) -> Iterator[Case]:
 
 
 def _optimizer(rule: MemoryRule) -> Iterator[Case]:
-    optimizer = rule.optimizer
-    kind, rate = optimizer.kind, optimizer.lr.kind
+    optimizer, kind = rule.optimizer, rule.optimizer.kind
     reason = "the dual form sums gradients linearly"
-    yield kind not in ("gd", "momentum"), "optimizer.kind", kind, reason, 'optimizer = "gd"'
-    reason = "a step size per channel is not a row factor"
-    yield rate in ("key", "value"), "optimizer.lr", rate, reason, 'lr = "token"'
+    yield kind not in ("gd", "momentum", "implicit"), "optimizer.kind", kind, reason, 'optimizer = "gd"'
+    yield from _pair_steps(rule)
     yield optimizer.nesterov, "optimizer.nesterov", True, LINEAR_UPDATE, "nesterov = false"
     second = optimizer.second.kind
     yield second != "none", "optimizer.second", "second moment", LINEAR_UPDATE, "no second"
@@ -109,6 +108,32 @@ def _optimizer(rule: MemoryRule) -> Iterator[Case]:
     detached = rule.gradient.state != "full" or rule.gradient.inner != "full"
     reason = "the derivative follows the whole recursion"
     yield detached, "gradient", "detach", reason, "no gradient section"
+
+
+def _pair_steps(rule: MemoryRule) -> Iterator[Case]:
+    """What keeps a step that is a factor of keys or errors from being the step of its own token alone."""
+    optimizer, memory = rule.optimizer, rule.memory
+    rates = {argument: choice for argument, choice in (rule.gates_of(w)["lr"] for w in memory.weight_names)}
+    found = [choice.kind for choice in rates.values() if steps_pairs(rule, choice)]
+    if not found:
+        return
+    implicit = optimizer.kind == "implicit"
+    field, value = ("optimizer.kind", "implicit") if implicit else ("optimizer.lr", found[0])
+    nearest = 'optimizer = "gd"' if implicit else 'lr = "token"'
+    late = optimizer.kind == "momentum" and optimizer.lr_at == "update"
+    reason = "with momentum it scales the gradients of earlier tokens too"
+    yield late, field, value, reason, 'lr_at = "gradient"'
+    yield rule.window.length != 1, field, value, "in a window it scales those of several tokens", "window = 1"
+    maps = bool(optimizer.transform) or any(entry.transform for entry in rule.weights)
+    yield maps, field, value, "it scales the update after its map", "no transform"
+    linked = memory.link.kind != "none"
+    yield linked, field, value, "through a link a gradient is no outer product", 'link = "none"'
+    yield rule.held, field, value, "a block that is written once takes one step", nearest
+    summed = rule.read.normaliser != "none"
+    yield summed, field, value, "the sum of weights takes one step for a row", 'normaliser = "none"'
+    deep = memory.kind != "matrix" or not memory.is_linear
+    yield deep, field, value, "it scales keys and errors of one matrix", 'memory = "matrix"'
+    yield len(rates) > 1, field, value, "a bias with a step of its own is another system", "no weights.b.lr"
 
 
 def _retention(rule: MemoryRule) -> Iterator[Case]:
@@ -201,6 +226,7 @@ def is_exact(rule: MemoryRule) -> bool:
 
 
 def _dual(rule: MemoryRule) -> Iterator[Case]:
+    yield from _explicit(rule)
     reason = "each error is taken at the memory of the token before, not of a border"
     yield is_exact(rule), "block.size", rule.block.size, reason, "block = 16"
     window, block = rule.window.length, rule.block.size
@@ -226,7 +252,22 @@ def _pieces(rule: MemoryRule) -> Iterator[Case]:
     yield kept, "window.boundary", "carry", reason, 'boundary = "halo"'
 
 
+def _explicit(rule: MemoryRule) -> Iterator[Case]:
+    reason = "its step solves the loss of each token at the memory before it"
+    implicit = rule.optimizer.kind == "implicit"
+    yield implicit, "optimizer.kind", "implicit", reason, 'optimizer = "gd"'
+
+
+def _implicit(rule: MemoryRule) -> Iterator[Case]:
+    first = rule.loss[0]
+    alone = len(rule.loss) == 1 and first.key == "k" and first.write in (None, "k")
+    reason = "its step solves the l2 term of one token at k, written along k"
+    wider = rule.optimizer.kind == "implicit" and not (alone and rule.window.length == 1)
+    yield wider, "optimizer.kind", "implicit of a window or other terms", reason, 'loss = "l2", window = 1'
+
+
 def _wy(rule: MemoryRule) -> Iterator[Case]:
+    yield from _implicit(rule)
     reason = "errors of a whole block at once are for rules that take them token by token"
     yield not is_exact(rule), "block.size", rule.block.size, reason, "block = 1"
     memory = rule.memory
@@ -255,16 +296,13 @@ def _system(rule: MemoryRule) -> Iterator[Case]:
     reason = "no error sees the memory, so there is no linear system to solve"
     yield not seeing, "loss", ", ".join(term.kind for term in rule.loss), reason, 'loss = "l2", or "dot"'
     coupled = [term for term in seeing if error_slope(rule, term) is not None]
-    rates = {term: _rate_shape(rule, term) for term in coupled}
     sides = {
-        (term.key, term.write or term.key, term.lr if rates[term] == "key" else None) for term in coupled
+        (term.key, term.write or term.key, term.lr if _rate_shape(rule, term) == "key" else None)
+        for term in coupled
     }
     kinds = ", ".join(f"{term.kind} at {term.key}" for term in coupled)
     reason = "errors that see two memories, or are written along two keys, are not one linear system"
     yield len(sides) > 1, "loss", kinds, reason, "one term that depends on pred, others dot"
-    for term, rate in rates.items():
-        reason = "a step per value channel makes another linear system of every channel"
-        yield rate == "value", "loss.lr", term.lr, reason, f'{term.lr} = "token"'
 
 
 def _rate_shape(rule: MemoryRule, term: LossTerm) -> str | None:
@@ -281,14 +319,11 @@ def _recurrent(rule: MemoryRule) -> Iterator[Case]:
     reached = window.length == "all" or int(window.length) > max(1, block.size)
     beyond = rule.depends_on_memory and window.boundary == "carry" and reached
     yield beyond, "window.boundary", "carry", reason, 'boundary = "halo"'
-    first = rule.loss[0]
-    alone = len(rule.loss) == 1 and first.key == "k" and first.write in (None, "k") and window.length == 1
-    reason = "its step solves the l2 term of one token at k, written along k"
-    wider = rule.optimizer.kind == "implicit" and not alone
-    yield wider, "optimizer.kind", "implicit of a window or other terms", reason, 'loss = "l2", window = 1'
+    yield from _implicit(rule)
 
 
 def _gram(rule: MemoryRule) -> Iterator[Case]:
+    yield from _explicit(rule)
     reason = "errors that are taken again at every token are those of rules without blocks"
     yield not is_exact(rule), "block.size", rule.block.size, reason, "block = 1"
     memory, window, first = rule.memory, rule.window, rule.loss[0]
@@ -308,6 +343,9 @@ def _gram(rule: MemoryRule) -> Iterator[Case]:
         by_key = _rate_shape(rule, term) == "key"
         reason = "a step per key channel scales the rows that errors are written along"
         yield by_key, "loss.lr", term.lr, reason, f'{term.lr} = "token"'
+    rate = rule.optimizer.lr.kind
+    reason = "errors of a window are predicted again at every step"
+    yield rate in BY_CHANNEL, "optimizer.lr", rate, reason, 'lr = "token"'
     clip = rule.optimizer.clip
     reason = "the norm of a gradient is none of one error"
     yield clip is not None, "optimizer.clip", clip and clip.norm, reason, "no clip"

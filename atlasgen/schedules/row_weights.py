@@ -19,6 +19,7 @@ from atlasgen.ir.node import Node
 from atlasgen.ir.scalar import placeholder
 from atlasgen.schedules.channels import Channels
 from atlasgen.schedules.gates import SEGMENTS, Names, exists, gate, live, log_gate, suffix
+from atlasgen.schedules.pair_steps import steps_pairs
 from atlasgen.spec.rule import Gate, MemoryRule, Transform
 
 x0 = placeholder(0)
@@ -130,8 +131,10 @@ class RowWeights:
         return build.mul(left, rate), rate.op == "leaf" and rate["kind"] == "token"
 
     def rate(self, dim: str) -> Node:
-        """The step size along a row axis."""
+        """The step size along a row axis; 1 where it is a factor of keys or errors."""
         name, choice = self.gates.lr
+        if steps_pairs(self.rule, choice):
+            return build.const(1.0)
         return gate(name, choice, dim, 1.0)
 
     def windowed(self, left: Node) -> dict[str, Node]:

@@ -12,10 +12,12 @@ the rows of a block:
 
     (I + A) E = error at what the block's start gives,  A[t, s] = slope_t (x_t . u_s) P[t, s] for s < t
 
-(the UT or WY form of the delta rule; with momentum, b and P hold it as in every read). Terms of the loss
-whose errors E' no prediction enters (a dot term beside an l2 term) are known before: what the block's start
-gives is less what they have written, ((x u'^T) * P) E'. With E known the block is the dual form's, for any
-number of rows: reads, next memory and derivatives are its own.
+(the UT or WY form of the delta rule; with momentum, b and P hold it as in every read). A slope that differs
+by value channel, as a step by channel makes it, does not go into A, which all channels share: E + slope (A E)
+is solved for all of them at once. Terms of the loss whose errors E' no prediction enters (a dot term beside
+an l2 term) are known before: what the block's start gives is less what they have written, ((x u'^T) * P) E'.
+With E known the block is the dual form's, for any number of rows: reads, next memory and derivatives are its
+own.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from atlasgen.ir.node import Node
 from atlasgen.schedules.channels import DECAYED, PRE, Reach
 from atlasgen.schedules.dual import DualForm
 from atlasgen.schedules.inner_gradient import Outer, merged
+from atlasgen.schedules.pair_steps import PairStep
 from atlasgen.schedules.row_weights import RowWeights
 from atlasgen.spec.rule import LossTerm
 
@@ -65,16 +68,33 @@ class WYForm(DualForm):
         self.give(given, "predictions_given", "what the block's start predicts for each key")
         residual = self.inner.errors(READER, given, solved)
         self.give(residual, "residual", "R: the error at what the block's start gives")
-        system = build.mul(self._slope(solved), build.add(*coupling))
-        self.give(system, "coupling", "A: how the errors of earlier rows enter an error")
-        inverse = build.unit_inverse(system, READER, SOURCE)
-        self.give(inverse, "inverse", "(I + A)^-1")
-        error = self.give(build.dot(inverse, residual, READER), "errors", "E = (I + A)^-1 R")
+        error = self._solved(build.add(*coupling), solved, residual)
         pairs = [Outer(written, error), *known]
         self.pairs[SOURCE] = {
             weight.name: merged(pair if weight.is_matrix else Outer(None, pair.error) for pair in pairs)
             for weight in self.graph.weights
         }
+
+    def _solved(self, coupling: Node, terms: list[LossTerm], residual: Node) -> Node:
+        """The errors of all rows; where a factor of them differs by value channel, channels are solved
+        together."""
+        step = self._step.of_errors(READER)
+        factor, given = build.mul(step, self._slope(terms)), build.mul(step, residual)
+        if "V" in factor.dims:
+            self.give(coupling, "coupling", "A: how the errors of earlier rows enter a prediction")
+            self.give(factor, "slope", "g: the slope of an error, by value channel")
+            error = build.unit_solve(coupling, factor, given, READER, SOURCE)
+            return self.give(error, "errors", "E = R - g (A E)")
+        system = build.mul(factor, coupling)
+        self.give(system, "coupling", "A: how the errors of earlier rows enter an error")
+        inverse = build.unit_inverse(system, READER, SOURCE)
+        self.give(inverse, "inverse", "(I + A)^-1")
+        return self.give(build.dot(inverse, given, READER), "errors", "E = (I + A)^-1 R")
+
+    @property
+    def _step(self) -> PairStep:
+        """The step that is a factor of keys or errors, of all weights the same."""
+        return self.steps[self.graph.weights[0].name]
 
     def _system(self) -> tuple[str, Node, list[LossTerm], list[Outer]]:
         """The key that predicts, the rows that its error is written along, all terms that are written along
@@ -84,13 +104,13 @@ class WYForm(DualForm):
             rows.setdefault(self.inner.written_rows(term, SOURCE), []).append(term)
         first = coupled_terms(self.rule)[0]
         written = self.inner.written_rows(first, SOURCE)
-        known = []
+        known, step = [], self._step
         for other, terms in rows.items():
             if other is not written:
                 error = self.inner.errors(SOURCE, build.const(0.0), terms)
                 self.give(error, "errors_known", "E': errors that no prediction enters")
-                known.append(Outer(other, error))
-        return first.key, written, rows[written], known
+                known.append(step.pair(Outer(other, error), SOURCE))
+        return first.key, build.mul(written, step.of_rows(SOURCE)), rows[written], known
 
     def _before(
         self, weight: Weight, rows: Node | None, written: Node, known: list[Outer], coupling: list[Node]

@@ -12,7 +12,7 @@
     layer = Longhorn(hidden_size=256, num_heads=4)
     y = layer(x)
 
-Rule 737cfd27d109, schedule recurrent, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+Rule 737cfd27d109, schedule wy, generator 1. Written by `atlasgen build`; edit the spec, not this file.
 """
 
 from __future__ import annotations

@@ -1,10 +1,76 @@
 """Kernels of the memory rule longhorn (fused).
 
-Rule 737cfd27d109, schedule recurrent, generator 1. Written by `atlasgen build`; edit the spec, not this file.
+Rule 737cfd27d109, schedule wy, generator 1. Written by `atlasgen build`; edit the spec, not this file.
 """
 
 import triton
 import triton.language as tl
+
+
+@triton.jit
+def diagonal_blocks(matrix, size: tl.constexpr):
+    """[count, size, size]: the square blocks along the diagonal."""
+    count: tl.constexpr = matrix.shape[0] // size
+    tiles = tl.reshape(matrix, [count, size, count, size])
+    block = tl.arange(0, count)
+    own = block[:, None, None, None] == block[None, None, :, None]
+    return tl.sum(tl.where(own, tiles, 0.0), 2)
+
+
+@triton.jit
+def rows_of_block(matrix, block):
+    """[16, columns]: a block of 16 rows."""
+    count: tl.constexpr = matrix.shape[0] // 16
+    tiles = tl.reshape(matrix, [count, 16, matrix.shape[1]])
+    return tl.sum(tl.where(tl.arange(0, count)[:, None, None] == block, tiles, 0.0), 0)
+
+
+@triton.jit
+def with_block(matrix, rows, block):
+    """The matrix with a block of 16 rows in the place of its own."""
+    count: tl.constexpr = matrix.shape[0] // 16
+    tiles = tl.reshape(matrix, [count, 16, matrix.shape[1]])
+    own = tl.arange(0, count)[:, None, None] == block
+    return tl.reshape(tl.where(own, tl.expand_dims(rows, 0), tiles), matrix.shape)
+
+
+@triton.jit
+def substituted(square, factor, given, adjoint: tl.constexpr):
+    """The rows of one block, one by one; factor, given: [columns, 16], so that sums stay in a warp."""
+    row = tl.arange(0, 16)
+    found = given
+    for turn in range(1, 16):
+        step = 15 - turn if adjoint else turn
+        weights = tl.sum(tl.where(row[:, None] == step, square, 0.0), 0)
+        if adjoint:
+            before = tl.expand_dims(tl.sum(factor * found * weights[None, :], 1), 1)
+        else:
+            before = factor * tl.expand_dims(tl.sum(found * weights[None, :], 1), 1)
+        found = tl.where(row[None, :] == step, found - before, found)
+    return found
+
+
+@triton.jit
+def unit_solve(lower, factor, given, adjoint: tl.constexpr, wide: tl.constexpr, precision: tl.constexpr):
+    """E of E + g (A E) = R, or, adjoint, of E + A^T (g E) = R, for a strictly lower A and g by column.
+
+    By substitution: in blocks of 16 rows one by one, between blocks as products.
+    """
+    count: tl.constexpr = lower.shape[0] // 16
+    system = tl.trans(lower) if adjoint else lower
+    squares = diagonal_blocks(system, 16)
+    found = tl.zeros_like(given)
+    for turn in range(0, count):
+        block = count - 1 - turn if adjoint else turn
+        if adjoint:
+            before = tl.dot(system.to(wide), (factor * found).to(wide), input_precision=precision)
+        else:
+            before = factor * tl.dot(system.to(wide), found.to(wide), input_precision=precision)
+        square = tl.sum(tl.where(tl.arange(0, count)[:, None, None] == block, squares, 0.0), 0)
+        right = tl.trans(rows_of_block(given - before, block))
+        solved = substituted(square, tl.trans(rows_of_block(factor, block)), right, adjoint)
+        found = with_block(found, tl.trans(solved), block)
+    return found
 
 
 @triton.jit(do_not_specialize=["tokens", "blocks"])
@@ -38,9 +104,14 @@ def forward(
     SAVE: tl.constexpr,
     STORE_FINAL: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
     K: tl.constexpr,
+    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
     """The memory from block to block and the reads of each block."""
@@ -50,13 +121,13 @@ def forward(
     memory_index = tl.cast(program, tl.int64)
     batch = memory_index // heads
     head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
     feature = tl.arange(0, BLOCK_K)
     is_feature = feature < K
     value = value_tile * BLOCK_V + tl.arange(0, BLOCK_V)
     is_value = value < V
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    position = tl.load(position_pointer + batch) if RESUME else 0
-    phase = position % ROWS
+    phase = 0
     memory = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
     if HAS_INITIAL:
         memory += tl.load(
@@ -67,8 +138,9 @@ def forward(
     for block in range(0, blocks):
         slot = memory_index * blocks + block
         start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-        live = last > 0
+        live = (row >= first) & (row < last)
         q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
         lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
@@ -79,25 +151,61 @@ def forward(
                 memory,
                 mask=is_feature[:, None] & is_value[None, :],
             )
-        q = tl.load(q_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
-        product = tl.sum(q[:, None] * memory, 0)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.dot(q.to(DOT), memory.to(DOT), input_precision=PRECISION)
         live_2 = live.to(tl.float32)
-        k = tl.load(k_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
-        value_2 = live_2 * k
-        product_2 = tl.sum(q * value_2, 0)
-        lr = tl.load(lr_block + value, mask=live & is_value, other=0.0).to(tl.float32)
-        # pred = phi(k) M*
-        predictions = tl.sum(k[:, None] * memory, 0)
-        v = tl.load(v_block + value, mask=live & is_value, other=0.0).to(tl.float32)
-        # E = dl/dpred at the block's M*
-        errors = predictions - v
-        value_3 = lr * (1.0 / (lr * tl.sum(k * k, 0) + 1.0)) * errors
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # Q X^T
+        scores = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        # (Q X^T) * P
+        attention = tl.where(row[:, None] >= row[None, :], live_2[None, :] * scores, 0.0)
+        # Q X^T
+        scores_2 = tl.dot(k.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        # (Q X^T) * P
+        attention_2 = tl.where(row[:, None] - row[None, :] >= 1, live_2[None, :] * scores_2, 0.0)
+        lr = tl.load(
+            lr_block + row[:, None] * lr_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product_2 = tl.sum(k * k, 1)
+        # g: the slope of an error, by value channel
+        slope = lr * (1.0 / (lr * product_2[:, None] + 1.0))
+        # what the block's start predicts for each key
+        predictions_given = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # R: the error at what the block's start gives
+        residual = predictions_given - v
+        # E = R - g (A E)
+        errors = unit_solve(attention_2, slope, slope * residual, False, ROW_DOT, ROW_PRECISION)
+        product_3 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
         # diag(a) Q M - diag(b) Q S - ((Q X^T) * P) E
-        reads = product - product_2 * value_3
+        reads = product - product_3
         y_block = y_pointer + (batch * tokens + start) * y_row + head * y_head
-        tl.store(y_block + value, reads, mask=live & is_value)
-        # M after the token
-        memory_next = memory - value_2[:, None] * value_3[None, :]
+        tl.store(
+            y_block + row[:, None] * y_row + value[None, :],
+            reads,
+            mask=live[:, None] & is_value[None, :],
+        )
+        product_4 = tl.dot(
+            tl.trans((live_2[:, None] * k).to(ROW_DOT)),
+            errors.to(ROW_DOT),
+            input_precision=ROW_PRECISION,
+        )
+        # M at the end
+        memory_next = memory - product_4
         memory = memory_next
     if STORE_FINAL:
         tl.store(
@@ -149,9 +257,14 @@ def backward(
     HAS_LENGTH: tl.constexpr,
     RESUME: tl.constexpr,
     BLOCK_K: tl.constexpr,
+    BLOCK_ROWS: tl.constexpr,
     BLOCK_V: tl.constexpr,
+    DOT: tl.constexpr,
     K: tl.constexpr,
+    PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
+    ROW_DOT: tl.constexpr,
+    ROW_PRECISION: tl.constexpr,
     V: tl.constexpr,
 ):
     """All gradients, from the last block to the first."""
@@ -159,13 +272,13 @@ def backward(
     memory_index = tl.cast(program, tl.int64)
     batch = memory_index // heads
     head = memory_index % heads
+    row = tl.arange(0, BLOCK_ROWS)
     feature = tl.arange(0, BLOCK_K)
     is_feature = feature < K
     value = tl.arange(0, BLOCK_V)
     is_value = value < V
     end = tl.load(length_pointer + batch) if HAS_LENGTH else tokens
-    position = tl.load(position_pointer + batch) if RESUME else 0
-    phase = position % ROWS
+    phase = 0
     d_memory_next = tl.zeros([BLOCK_K, BLOCK_V], dtype=tl.float32)
     if GRAD_FINAL:
         d_memory_next += tl.load(
@@ -177,60 +290,133 @@ def backward(
         block = blocks - 1 - step
         slot = memory_index * blocks + block
         start = tl.cast(block, tl.int64) * ROWS - phase
+        first = tl.cast(tl.maximum(-start, 0), tl.int32)
         last = tl.cast(tl.minimum(end - start, ROWS), tl.int32)
-        live = last > 0
+        live = (row >= first) & (row < last)
         d_y_block = d_y_pointer + (batch * tokens + start) * d_y_row + head * d_y_head
-        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         k_block = k_pointer + (batch * tokens + start) * k_row + head * k_head
+        lr_block = lr_pointer + (batch * tokens + start) * lr_row + head * lr_head
         v_block = v_pointer + (batch * tokens + start) * v_row + head * v_head
         q_block = q_pointer + (batch * tokens + start) * q_row + head * q_head
-        d_y = tl.load(d_y_block + value, mask=live & is_value, other=0.0).to(tl.float32)
+        d_reads = tl.load(
+            d_y_block + row[:, None] * d_y_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        live_2 = live.to(tl.float32)
+        k = tl.load(
+            k_block + row[:, None] * k_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # Q X^T
+        scores = tl.dot(k.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        # (Q X^T) * P
+        attention = tl.where(row[:, None] - row[None, :] >= 1, live_2[None, :] * scores, 0.0)
+        lr = tl.load(
+            lr_block + row[:, None] * lr_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        product = tl.sum(k * k, 1)
+        # g: the slope of an error, by value channel
+        slope = lr * (1.0 / (lr * product[:, None] + 1.0))
         memory = tl.load(
             memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],
             other=0.0,
         )
-        product = tl.sum(d_y[None, :] * memory, 1)
-        lr = tl.load(lr_block + value, mask=live & is_value, other=0.0).to(tl.float32)
-        k = tl.load(k_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
-        total = tl.sum(k * k, 0)
-        value_2 = lr * (1.0 / (lr * total + 1.0))
-        # pred = phi(k) M*
-        predictions = tl.sum(k[:, None] * memory, 0)
-        v = tl.load(v_block + value, mask=live & is_value, other=0.0).to(tl.float32)
-        # E = dl/dpred at the block's M*
-        errors = predictions - v
-        value_3 = value_2 * errors
-        product_2 = tl.sum(d_y * value_3, 0)
-        live_2 = live.to(tl.float32)
-        value_4 = live_2 * k
+        # what the block's start predicts for each key
+        predictions_given = tl.dot(k.to(DOT), memory.to(DOT), input_precision=PRECISION)
+        v = tl.load(
+            v_block + row[:, None] * v_row + value[None, :],
+            mask=live[:, None] & is_value[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # R: the error at what the block's start gives
+        residual = predictions_given - v
+        # E = R - g (A E)
+        errors = unit_solve(attention, slope, slope * residual, False, ROW_DOT, ROW_PRECISION)
+        product_2 = tl.dot(d_reads.to(ROW_DOT), tl.trans(errors.to(ROW_DOT)), input_precision=ROW_PRECISION)
+        d_scores = tl.where(row[:, None] >= row[None, :], -(product_2 * live_2[None, :]), 0.0)
+        product_3 = tl.dot(d_scores.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_4 = tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
         d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
-        tl.store(d_q_block + feature, product - product_2 * value_4, mask=live & is_feature)
-        product_3 = tl.sum(d_memory_next * value_4[:, None], 0)
-        q = tl.load(q_block + feature, mask=live & is_feature, other=0.0).to(tl.float32)
-        product_4 = tl.sum(q * value_4, 0)
-        combined = -product_3 - d_y * product_4
-        d_errors = combined * value_2
-        product_5 = tl.sum(d_errors[None, :] * memory, 1)
-        value_5 = combined * errors
-        value_6 = -(lr * lr) * (1.0 / ((lr * total + 1.0) * (lr * total + 1.0)))
-        product_6 = tl.sum(d_memory_next * value_3[None, :], 1)
-        combined_2 = (
-            product_5 + tl.sum(value_5 * value_6, 0) * (2.0 * k) + (-product_6 - product_2 * q) * live_2
+        tl.store(
+            d_q_block + row[:, None] * d_q_row + feature[None, :],
+            product_3 + product_4,
+            mask=live[:, None] & is_feature[None, :],
         )
+        product_5 = tl.dot((live_2[:, None] * k).to(DOT), d_memory_next.to(DOT), input_precision=PRECISION)
+        q = tl.load(
+            q_block + row[:, None] * q_row + feature[None, :],
+            mask=live[:, None] & is_feature[None, :],
+            other=0.0,
+        ).to(tl.float32)
+        # Q X^T
+        scores_2 = tl.dot(q.to(DOT), tl.trans(k.to(DOT)), input_precision=PRECISION)
+        # (Q X^T) * P
+        attention_2 = tl.where(row[:, None] >= row[None, :], live_2[None, :] * scores_2, 0.0)
+        product_6 = tl.dot(
+            tl.trans(attention_2.to(ROW_DOT)),
+            d_reads.to(ROW_DOT),
+            input_precision=ROW_PRECISION,
+        )
+        d_errors = -product_5 - product_6
+        solution = unit_solve(attention, slope, d_errors, True, ROW_DOT, ROW_PRECISION)
+        product_7 = tl.dot(
+            (slope * solution).to(ROW_DOT),
+            tl.trans(errors.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+        banded = tl.where(row[:, None] - row[None, :] >= 1, product_7 * live_2[None, :], 0.0)
+        d_scores_2 = tl.where(row[:, None] - row[None, :] >= 1, -banded, 0.0)
+        product_8 = tl.dot(tl.trans(d_scores_2.to(ROW_DOT)), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_9 = tl.dot(tl.trans(d_scores.to(ROW_DOT)), q.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_10 = tl.dot(
+            errors.to(ROW_DOT),
+            tl.trans(d_memory_next.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+        d_residual = solution * slope
+        product_11 = tl.dot(
+            d_residual.to(ROW_DOT),
+            tl.trans(memory.to(ROW_DOT)),
+            input_precision=ROW_PRECISION,
+        )
+        product_12 = tl.dot(attention.to(ROW_DOT), errors.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_slope = solution * residual - solution * product_12
+        value_2 = -(lr * lr) * (1.0 / ((lr * product[:, None] + 1.0) * (lr * product[:, None] + 1.0)))
+        product_13 = tl.dot(d_scores_2.to(ROW_DOT), k.to(ROW_DOT), input_precision=ROW_PRECISION)
+        combined = product_11 + 2.0 * (tl.sum(d_slope * value_2, 1)[:, None] * k) + product_13
+        combined_2 = product_8 + product_9 - product_10 * live_2[:, None] + combined
         d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
-        tl.store(d_k_block + feature, combined_2, mask=live & is_feature)
-        value_7 = tl.where(
-            is_value,
-            -lr * total * (1.0 / ((lr * total + 1.0) * (lr * total + 1.0))) + 1.0 / (lr * total + 1.0),
+        tl.store(
+            d_k_block + row[:, None] * d_k_row + feature[None, :],
+            combined_2,
+            mask=live[:, None] & is_feature[None, :],
+        )
+        value_3 = tl.where(
+            is_value[None, :],
+            -lr * product[:, None] * (1.0 / ((lr * product[:, None] + 1.0) * (lr * product[:, None] + 1.0)))
+            + 1.0 / (lr * product[:, None] + 1.0),
             0.0,
         )
         d_lr_block = d_lr_pointer + (batch * tokens + start) * d_lr_row + head * d_lr_head
-        tl.store(d_lr_block + value, value_5 * value_7, mask=live & is_value)
+        tl.store(
+            d_lr_block + row[:, None] * d_lr_row + value[None, :],
+            d_slope * value_3,
+            mask=live[:, None] & is_value[None, :],
+        )
         d_v_block = d_v_pointer + (batch * tokens + start) * d_v_row + head * d_v_head
-        tl.store(d_v_block + value, -d_errors, mask=live & is_value)
-        combined_3 = d_memory_next + d_errors[None, :] * k[:, None] + d_y[None, :] * q[:, None]
-        d_memory_next = combined_3
+        tl.store(
+            d_v_block + row[:, None] * d_v_row + value[None, :],
+            -d_residual,
+            mask=live[:, None] & is_value[None, :],
+        )
+        product_14 = tl.dot(tl.trans(k.to(ROW_DOT)), d_residual.to(ROW_DOT), input_precision=ROW_PRECISION)
+        product_15 = tl.dot(tl.trans(q.to(ROW_DOT)), d_reads.to(ROW_DOT), input_precision=ROW_PRECISION)
+        d_memory_next = d_memory_next + product_14 + product_15
     if GRAD_INITIAL:
         tl.store(
             d_memory_pointer + memory_index * (K * V) + feature[:, None] * V + value[None, :],

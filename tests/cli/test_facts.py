@@ -50,7 +50,10 @@ def test_reasons_follow_the_rule() -> None:
         name: [reason for reason, _ in reasons(rule, schedule(rule).schedule)] for name, rule in rules.items()
     }
     assert "error affine in pred" in words["gated_deltanet"] and "M* is no border's" in words["kda"]
-    assert "errors at M of the token before" in words["longhorn"]
+    assert "errors at M of the token before" in words["omeganet_exact"]
+    meanings = dict(reasons(rules["longhorn"], "wy"))
+    assert meanings["error affine in pred"].endswith("one triangular system for each value channel")
+    assert dict(reasons(rules["deltanet"], "wy"))["error affine in pred"].endswith("one triangular system")
     assert "does not depend on M*" in words["simple_gla"]
     assert "depends on M*, block = 64" in words["titans_linear"] and "momentum" in words["titans_linear"]
     assert "boundary = halo" in words["omeganet_linear"] and "momentum" not in words["omeganet_linear"]

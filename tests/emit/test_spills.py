@@ -11,7 +11,10 @@ from atlasgen.runtime.resources import jobs
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import load_rule
 
-RULES = ("deltanet", "gated_deltanet", "comba", "titans_exact", "gla", "kda", "rwkv7", "gated_deltanet_2")
+RULES = (
+    "deltanet", "gated_deltanet", "comba", "titans_exact", "gla", "kda", "rwkv7", "gated_deltanet_2",
+    "longhorn",
+)  # fmt: skip
 TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "gfx942")
 # (rule, target, K and V) -> the one kernel that may spill, and how many bytes: two states, of 128 x 16 each.
 SPILLS = {("titans_exact", "sm_100", 128): ("state_gradient", 24)}
@@ -38,7 +41,7 @@ def check(name: str, target: str, size: int) -> None:
             assert found.tensor_core_instructions, f"{kernel} on {target}: products not on tensor cores"
 
 
-@pytest.mark.parametrize("name", ["gated_deltanet", "gla"])
+@pytest.mark.parametrize("name", ["gated_deltanet", "gla", "longhorn"])
 def test_a_training_step_does_not_spill(name: str) -> None:
     check(name, "gfx942", 64)
 

@@ -130,6 +130,10 @@ CASES |= {
 }
 # Its derivative takes the narrow factors of a product over values.
 CASES["unit_inverse of a solution"] = build.dot(CASES["unit_inverse"], build.rename(y, {"s": "r"}), "r")
+slope, given_rows = token("slope", "rV"), token("given_rows", "rV")
+lower = build.mask(matrix, "r", "s", 1, None)
+CASES["unit_solve"] = build.unit_solve(lower, slope, given_rows, "r", "s")
+CASES["unit_solve adjoint"] = build.unit_solve(lower, slope, y, "r", "s", adjoint=True)
 logs = token("logs", "jK")
 BETWEEN = {"row": "r", "column": "s", "axis": "K"}
 for name, exclusive in (("", False), (" exclusive", True)):

@@ -54,6 +54,35 @@ RULES: dict[str, dict[str, Any]] = {
     "decay per channel": {"retention": {"kind": "channel", "axis": "key"}},
     "decay per channel first": {"retention": {"kind": "channel", "axis": "key", "order": "decay_first"}},
     "two terms": {"loss": ["l2", "dot"], "retention": FIRST},
+    "step by key channel": {"optimizer": {"lr": "key"}, "retention": FIRST},
+    "step by value channel": {"optimizer": {"lr": "value"}, "retention": "token"},
+    "step by value channel, decay first": {"optimizer": {"lr": "value"}, "retention": FIRST},
+    "step by value channel in the gradient": {
+        "optimizer": {**MOMENTUM, "lr": "value", "lr_at": "gradient"},
+        "retention": FIRST,
+    },
+    "step by value channel, bias": {
+        "optimizer": {"lr": "value"},
+        "retention": "token",
+        "memory": {"kind": "matrix", "bias": True},
+    },
+    "step by value channel, decay per channel": {
+        "optimizer": {"lr": "value"},
+        "retention": {"kind": "channel", "axis": "key"},
+    },
+    "step by value channel of a term": {
+        "loss": [{"kind": "l2", "lr": "b"}, "l2", {"kind": "dot", "key": "p", "lr": "b"}],
+        "inputs": {"b": {"shape": "value", "range": "unit"}, "p": "key"},
+        "optimizer": MOMENTUM,
+        "retention": FIRST,
+    },
+    "implicit step": {"optimizer": {"kind": "implicit"}},
+    "implicit step by value channel": {"optimizer": {"kind": "implicit", "lr": "value"}},
+    "implicit step, polynomial features": {
+        "optimizer": {"kind": "implicit", "lr": "value"},
+        "features": {"kind": "poly", "degree": 2},
+        "retention": FIRST,
+    },
     "weighted loss": {
         "loss": {"kind": "expr", "expression": "0.5 * weight * (pred - v)**2 + 0.1 * pred"},
         "inputs": {"weight": {"shape": "token", "range": "positive"}},
@@ -104,7 +133,16 @@ def test_interpreted(name):
 
 
 @pytest.mark.parametrize("structure", STRUCTURES, ids=lambda structure: structure.label)
-@pytest.mark.parametrize("name", ["decay first", "momentum, decay first", "bias"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "decay first",
+        "momentum, decay first",
+        "bias",
+        "step by value channel",
+        "implicit step by value channel",
+    ],
+)
 def test_every_form_of_kernels(name, structure):
     rule = exact(name)
     check(make_case(rule, sizes_of(rule, 70), seed=4, start="state"), backend_of(structure))
@@ -148,9 +186,10 @@ def cut(arguments: dict[str, torch.Tensor], start: int, stop: int) -> dict[str, 
     return {n: value[:, start:stop] if value.ndim > 2 else value for n, value in arguments.items()}
 
 
-def repeated(T: int, noise: float, K: int, dtype: torch.dtype) -> Case:
+def repeated(T: int, noise: float, K: int, dtype: torch.dtype, rate: str = "token") -> Case:
     """A run of (nearly) equal unit keys with a step of 1 each."""
-    case = make_case(exact("delta"), Shape(B=1, T=T, H=1, K=K, V=5), seed=7, dtype=dtype, start="fresh")
+    rule = exact("delta", optimizer={"lr": rate})
+    case = make_case(rule, Shape(B=1, T=T, H=1, K=K, V=5), seed=7, dtype=dtype, start="fresh")
     torch.manual_seed(7)
     keys = torch.randn(1, 1, 1, K, dtype=torch.float64) + noise * torch.randn(1, T, 1, K, dtype=torch.float64)
     case.arguments["k"] = torch.nn.functional.normalize(keys, dim=-1).to(dtype).double()

@@ -41,6 +41,12 @@ EXACT: dict[str, dict[str, Any]] = {
         "loss": ["l2", {"kind": "dot", "key": "p", "lr": "b"}], "retention": FIRST,
         "inputs": {"p": "key", "b": "value"},
     },
+    "l2_step_per_value": {"loss": {"kind": "l2", "lr": "b"}, "inputs": {"b": "value"}},
+    "steps_of_terms_and_of_all_per_value": {
+        "loss": [{"kind": "l2", "lr": "b"}, "l2", {"kind": "dot", "key": "p", "lr": "a"}], "retention": FIRST,
+        "optimizer": {**MOMENTUM, "lr": "value", "lr_at": "gradient"},
+        "inputs": {"p": "key", "a": "value", "b": "value"},
+    },
     "two_terms_of_one_key": {
         "loss": [{"kind": "l2", "lr": "a"}, {"kind": "l2", "target": "w"}],
         "inputs": {"a": "head", "w": "value"},
@@ -119,7 +125,6 @@ RULES |= {f"block_{name}": _rule(f"block_{name}", table, 4) for name, table in B
 TOKEN_BY_TOKEN: dict[str, dict[str, Any]] = {
     "two_keys": {"loss": ["l2", {"kind": "l2", "key": "p"}], "inputs": {"p": "key"}},
     "two_write_keys": {"loss": ["l2", {"kind": "l2", "write": "p"}], "inputs": {"p": "key"}},
-    "l2_step_per_value": {"loss": {"kind": "l2", "lr": "b"}, "inputs": {"b": "value"}},
 }  # fmt: skip
 CHANNELS: dict[str, dict[str, Any]] = {
     "rwkv7": {**EXACT["erase_and_write"], "retention": {"kind": "channel", "axis": "key"}},
@@ -198,7 +203,6 @@ def test_terms_that_share_their_rows_are_written_at_once():
     [
         (TOKEN_BY_TOKEN["two_keys"], "loss"),
         (TOKEN_BY_TOKEN["two_write_keys"], "loss"),
-        (TOKEN_BY_TOKEN["l2_step_per_value"], "loss.lr"),
     ],
 )
 def test_what_is_no_linear_system(table, field):

@@ -19,7 +19,7 @@ from atlasgen.ir.operators.scan import (
     WhenStart,
 )
 from atlasgen.ir.operators.structure import CollectAge, ExpandAge, Mask
-from atlasgen.ir.operators.triangular import UnitInverse
+from atlasgen.ir.operators.triangular import UnitInverse, UnitSolve
 
 OPERATORS: dict[str, Operator] = {
     operator.name: operator
@@ -50,6 +50,7 @@ OPERATORS: dict[str, Operator] = {
         AtStart(),
         WhenStart(),
         UnitInverse(),
+        UnitSolve(),
         ChannelScores(),
         ChannelMix(),
         ExactErrors(),
