@@ -11,6 +11,7 @@ from atlasgen.emit.plan import Kernel, Phase, Store, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY
 from atlasgen.emit.shared_sums import are_shared, shared_mixes, shared_sums, sums_of_matrices, walks_keys
+from atlasgen.errors import CompileError
 from atlasgen.ir import build
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import Contribution
@@ -54,6 +55,12 @@ def head_gradient(leaf: Node) -> str:
     """The buffer of the gradient of a leaf per head: of a whole table, or of one of its columns."""
     column = leaf.get("index")
     return f"d_{leaf['name']}_blocks" if column is None else f"d_{leaf['name']}_{column}_blocks"
+
+
+def _of_both(target: str, rule: str) -> CompileError:
+    name = target.removeprefix("d_")
+    reason = "a kernel adds up its gradient along the rows of a block, or along all that windows reach"
+    return CompileError("inputs", name, reason, "an input for each of the two uses", rule=rule)
 
 
 class BackwardPlanner:
@@ -168,6 +175,8 @@ class BackwardPlanner:
         """Where a contribution goes: the gradient of rows, a halo buffer, or one value per block."""
         leaf, windowed = part.leaf, False
         if leaf["kind"] == "token":
+            if leaf["segment"] == "sources":
+                return Store(f"d_{part.tensor}", part.node, leaf.dims, "sources")
             halo = leaf["segment"] == "halo"
             windowed = "s" in leaf.dims and not halo and self.cuts.program.window > 1
             windowed = windowed and not part.tensor.startswith("log_") and part.tensor != "lr"
@@ -189,10 +198,20 @@ class BackwardPlanner:
             if first.axes != store.axes:
                 names = dict(zip(store.axes, first.axes, strict=True))
                 node = build.rename(node, names)
+            if first.place != store.place:
+                raise _of_both(store.target, self.cuts.program.name)
             total = build.add(first.node, node)
             window = first.window or store.window
             table[store.target] = Store(first.target, total, first.axes, first.place, window)
-        return list(table.values())
+        return [part for store in table.values() for part in self._divided(store)]
+
+    def _divided(self, store: Store) -> list[Store]:
+        """The stores of a gradient along all rows that windows reach: of the block's, and of the halo's."""
+        if store.place != "sources":
+            return [store]
+        rows = replace(store, place="rows")
+        halo = replace(store, target=f"{store.target}_halo", place="halo")
+        return [rows, halo] if self.cuts.program.halo else [rows]
 
     def gate_cut(self) -> tuple[list[Store], list[Store], dict[Node, str]]:
         """Stores of the block-parallel kernels, of the gate kernel, and the cut between them."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from atlasgen.emit.axes import WIDE, hidden_axis, walkable_axes, whole_of
+from atlasgen.emit.axes import WALKS, WIDE, hidden_axis, walkable_axes, whole_of
 from atlasgen.emit.plan import SINGLE, Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
@@ -83,9 +83,13 @@ def _iterated(roots: list[Node], op: str, name: str) -> dict[Node, str]:
 def _solutions(
     nodes: Sequence[Node], inverses: Mapping[Node, str], names: Mapping[Node, str]
 ) -> dict[Node, str]:
-    """What inverses between a block's rows make of rows, [rows, V], by buffer name."""
-    found = [node for node in nodes if node.op == "dot" and any(a in inverses for a in node.args)]
-    named = [names.get(node, "solution") for node in found]
+    """What inverses between a block's rows make of rows, [rows, V], or walks over them, by buffer name."""
+    found = [
+        node
+        for node in nodes
+        if node.op in WALKS or node.op == "dot" and any(a in inverses for a in node.args)
+    ]
+    named = [names.get(node, "solution" if node.op == "dot" else node.op) for node in found]
     alike = [named[:index].count(name) for index, name in enumerate(named)]
     return {
         node: f"{name}_{count + 1}_blocks" if count else f"{name}_blocks"

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import triton
 
-from atlasgen.emit.axes import state_axis, walked_axis
+from atlasgen.emit.axes import WALKS, state_axis, walked_axis
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.emit.triton_module import EmittedModule, emit_module
@@ -59,6 +59,8 @@ _TIES = ("unit_inverse", "channel_scores")
 _ROWS_OF_VALUES = ("errors", "read_gradients", "output", "output_gradient_v")
 _OWN_TILES = {**dict.fromkeys(_ROWS_OF_VALUES, _WIDE), "inverse": KernelTiles(warps=4)}
 _TIED = Configuration(DEFAULT.structure, Tiles(_OWN_TILES, _THIN))
+# Rules whose rows are walked: all rows' errors of a tile of V stay in the registers.
+_WALKED = Configuration(Structure("split", "all", False, 3), Tiles(others=KernelTiles(block_v=16, warps=8)))
 _NO_LIMIT = 1 << 30
 
 
@@ -86,6 +88,9 @@ def _default_configuration(rule: MemoryRule, target: str | None, name: str | Non
     if program.block == 1 and walked_axis(program) != "F":
         # Every kernel reads the state, and of one row nothing else is worth more than a read of that.
         return Configuration(structure_of_form("fused"), Tiles(others=KernelTiles(warps=8)))
+    walks = any(node.op in WALKS for node in program.nodes())
+    if walks:
+        return replace(_WALKED, structure=replace(_WALKED.structure, walk=walked_axis(program)))
     if state_axis(program) is None:
         return _TIED if any(node.op in _TIES for node in program.nodes()) else DEFAULT
     axis = walked_axis(program)

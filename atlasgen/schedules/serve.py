@@ -23,6 +23,14 @@ DEFAULT_CHUNK = 64
 WALKED_CHUNK = 16  # where rows are walked: each costs a product with all sources of its block
 
 
+def chunk_of(schedule: str, window: int) -> int:
+    """Rows per block, where any number gives the same result: enough to hold the rows before it."""
+    chunk = WALKED_CHUNK if schedule == "gram" else DEFAULT_CHUNK
+    while chunk < window - 1:
+        chunk *= 2
+    return chunk
+
+
 @dataclass(frozen=True)
 class Scheduled:
     """A rule with its loop over blocks and that loop's reverse, over the rows of its tokens' micro-steps."""
@@ -37,10 +45,7 @@ class Scheduled:
         """Rows per block: the rule's block where it matters, else a choice that holds a window."""
         if self.forward.block is not None:
             return self.forward.block
-        chunk = WALKED_CHUNK if self.schedule == "gram" else DEFAULT_CHUNK
-        while chunk < self.forward.window - 1:
-            chunk *= 2
-        return chunk
+        return chunk_of(self.schedule, self.forward.window)
 
     @property
     def tokens(self) -> float:

@@ -9,13 +9,11 @@ import pytest
 import sympy
 import torch
 
-from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.ir import build
 from atlasgen.ir.differentiate import backpropagate, row_function
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.operators import OPERATORS, Operator
 from atlasgen.ir.printing import TorchPrinter, TritonPrinter
-from atlasgen.ir.program import BlockProgram
 from atlasgen.ir.scalar import inverse_root, placeholder, power, root, signed_power
 from atlasgen.spec.expression import gelu, gelu_slope, logcosh, sigmoid, softplus
 from tests.ir.evaluate import (
@@ -185,22 +183,9 @@ def test_every_operator_has_every_rule():
         rules = ["derivative", "torch", "triton"]
         if name in ("leaf", "const"):  # loads, and numbers: they have no arguments
             rules = rules[1:] if name == "const" else []
-        if operator.only_torch:  # programs with it are refused by name, see the test below
-            assert type(operator).triton is Operator.triton, f"{name} has kernels"
-            rules.remove("triton")
         for rule in rules:
             assert getattr(type(operator), rule) is not getattr(Operator, rule), f"{name} has no {rule}"
         assert operator.flops is not None and operator.keeps_zero is not None
-
-
-def test_kernels_refuse_what_has_no_triton_text():
-    """An operator may have no kernels if a program that has it is refused, by its name."""
-    missing = [name for name, operator in OPERATORS.items() if operator.only_torch]
-    assert missing == ["exact_errors", "exact_errors_gradient"]
-    for name in missing:
-        node = {**CASES, **ONCE}[name]
-        program = BlockProgram("refused", {"y": node}, (), (), 1, 0, None)
-        assert any(entry.value == OPERATORS[name].only_torch for entry in kernel_refusals(program)), name
 
 
 def test_every_operator_has_a_case():
