@@ -95,7 +95,8 @@ class BackwardPlanner:
         if not cuts.solved:
             return ()
         values = cuts.parallel_or(list(cuts.solved), set(loaded), "whole")
-        kernel = Kernel("errors", doc, "grid", values, block_stores(cuts.solved), dict(loaded))
+        stores = block_stores(cuts.solved)
+        kernel = Kernel("errors", doc, "grid", values, stores, dict(loaded), walk=cuts.walk)
         loaded |= cuts.solved
         return (kernel,)
 

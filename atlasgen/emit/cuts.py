@@ -158,28 +158,30 @@ class Cuts:
         self.inverses = {} if fused else _iterated(program.roots(), "unit_inverse", "inverse")
         self.channels = {} if fused else _of_channels(program)
         self.buffers = {**self.gates, **self.channels, **self.inverses}
-        self.stages = self._row_stages() if self.walk and not fused else {}
+        names = {**backward.names, **program.names}
         alone = fused or self.tokens or self.walk
+        # Where the state streams, what systems make of rows is among the saved ones.
+        inverses = {} if self.walk else self.inverses
+        self.solved = {} if fused or self.tokens else _solutions(program.nodes(), inverses, names)
+        self.stages = self._row_stages() if self.walk and not fused else {}
         self.maps = {} if alone else _iterated(program.roots(), "newton_schulz", "update")
         self.map_gradients = (
             {} if alone else _iterated(backward.roots(), "newton_schulz_gradient", "d_update")
         )
-        names = {**backward.names, **program.names}
-        self.solved = {} if alone else _solutions(program.nodes(), self.inverses, names)
         later = [node for node in walk(backward.roots(), set(self.solved)) if node not in self.solved]
         self.solved_gradients = {} if alone else _solutions(later, self.inverses, names)
         known = {*self.buffers, *self.carry_blocks(), *self.solved}
         self.given = {}
-        if self.solved:
+        if self.solved and not self.walk:
             self.given = _given_sums(self.state_gradient_roots(), known, backward.carries)
         self.sums = {} if fused or self.tokens or self.walk else self._value_sums()
 
     def _row_stages(self) -> dict[str, list[RowStage]]:
-        outputs = set(self.program.outputs.values())
+        written = {*self.program.outputs.values(), *self.solved}
         names = {**self.backward.names, **self.program.names}
-        stages = row_stages([*self.program.roots(), *self.backward.roots()], outputs, names)
+        stages = row_stages([*self.program.roots(), *self.backward.roots()], written, names)
         early = {node for kind in EARLY for stage in stages[kind] for node in stage.rows}
-        stop = {*self.buffers, *self.carry_blocks(), *early}
+        stop = {*self.buffers, *self.carry_blocks(), *early, *self.solved}
         within = set(walk(self.state_gradient_roots(), stop))
         late = split_stages(stages["late_gradients"], within)
         return stages | {"state_gradients": late[0], "late_gradients": late[1]}
@@ -189,10 +191,17 @@ class Cuts:
         stages = [stage for kind in kinds for stage in self.stages.get(kind, ())]
         return {node: buffer for stage in stages for node, buffer in stage.rows.items()}
 
-    def row_kernels(self, kind: str, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
-        """The kernels of one class of saved rows; each adds its own to `loaded`."""
-        kernels = []
-        for stage in self.stages.get(kind, ()):
+    def row_kernels(
+        self, kind: str, loaded: dict[Node, str], roots: Sequence[Node] = ()
+    ) -> tuple[Kernel, ...]:
+        """The kernels of one class of saved rows; each adds its own to `loaded`.
+
+        roots: what needs the rows, none: all of them are left.
+        """
+        kernels, stages = [], self.stages.get(kind, [])
+        if roots:
+            stages, _ = split_stages(stages, set(walk(roots, set(loaded))))
+        for stage in stages:
             stores = self.row_stores(stage, loaded)
             doc = "Rows of one block that later kernels read: " + ", ".join(stage.rows.values()) + "."
             kernels.append(Kernel(stage.name, doc, "grid", "whole", stores, dict(loaded), walk=self.walk))

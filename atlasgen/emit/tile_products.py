@@ -1,7 +1,8 @@
 """Products of tiles with more than two axes as products of matrices.
 
 A sum over axes that both factors have, where no other axis is common, is one matrix product: each factor is
-laid out as [its own axes, summed axes], and the result gets its axes back.
+laid out as [its own axes, summed axes], and the result gets its axes back. A sum over rows and a further axis
+takes the rows one by one: operands that are as long as both do not fit the registers.
 """
 
 from __future__ import annotations
@@ -35,7 +36,11 @@ class MatrixProduct:
     def text(self, args: list[str], size: Callable[[str], str], finer: str) -> str:
         """Triton text. size: the text of a tile's extent along an axis. finer: of the precision's names."""
         left, right = self.node.args
+        places = {arg.dims.index(self.summed[0]) for arg in (left, right)}
         own = [tuple(dim for dim in arg.dims if dim not in self.summed) for arg in (left, right)]
+        if len(self.summed) == 2 and len(places) == 1 and len(own[0]) == len(own[1]) == 1:
+            text = f"summed_products({args[0]}, {args[1]}, {places.pop()}, {finer}DOT, {finer}PRECISION)"
+            return _permuted(text, own[0] + own[1], self.node.dims)
         a = _laid_out(args[0], left.dims, own[0], self.summed, size)
         b = _laid_out(args[1], right.dims, self.summed, own[1], size)
         text = f"tl.dot({a}.to({finer}DOT), {b}.to({finer}DOT), input_precision={finer}PRECISION)"

@@ -60,7 +60,7 @@ _ROWS_OF_VALUES = ("errors", "read_gradients", "output", "output_gradient_v")
 _OWN_TILES = {**dict.fromkeys(_ROWS_OF_VALUES, _WIDE), "inverse": KernelTiles(warps=4)}
 _TIED = Configuration(DEFAULT.structure, Tiles(_OWN_TILES, _THIN))
 # Rules whose rows are walked: all rows' errors of a tile of V stay in the registers.
-_WALKED = Configuration(Structure("split", "all", False, 3), Tiles(others=KernelTiles(block_v=16, warps=8)))
+_WALKED = Configuration(Structure("split", "all", False, 4), Tiles(others=KernelTiles(block_v=16, warps=8)))
 _NO_LIMIT = 1 << 30
 
 
