@@ -94,10 +94,10 @@ class BackwardPlanner:
         cuts, doc = self.cuts, "The errors of one block's rows, again."
         if not cuts.solved:
             return ()
-        values = cuts.parallel_or(list(cuts.solved), set(loaded), "whole")
-        stores = block_stores(cuts.solved)
+        values = cuts.parallel_or(list(cuts.again), set(loaded), "whole")
+        stores = block_stores(cuts.again)
         kernel = Kernel("errors", doc, "grid", values, stores, dict(loaded), walk=cuts.walk)
-        loaded |= cuts.solved
+        loaded |= cuts.again
         return (kernel,)
 
     def _given(self, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
@@ -234,7 +234,7 @@ class BackwardPlanner:
         cuts, (early, _, _) = self.cuts, self.gate_cut()
         loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
         loaded |= {**cuts.saved_rows(*EARLY, "state_gradients"), **cuts.maps, **cuts.map_gradients}
-        loaded |= {**cuts.solved, **cuts.given, **cuts.solved_gradients}
+        loaded |= {**cuts.again, **cuts.given, **cuts.solved_gradients}
         kernels = list(cuts.row_kernels("late_gradients", loaded))
         known: dict[Node, str] = cuts.buffers
         if are_shared(cuts, early, set(loaded)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from atlasgen.emit.axes import WALKS, WIDE, hidden_axis, walkable_axes, whole_of
+from atlasgen.emit.axes import WALKS, WIDE, hidden_axis, walkable_axes, walked_function, whole_of
 from atlasgen.emit.plan import SINGLE, Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
@@ -12,6 +12,7 @@ from atlasgen.emit.single_rows import TOKEN_FORMS
 from atlasgen.ir.node import ROWS, Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
 
+_OF_ROWS = tuple((dim,) for dim in ROWS)
 GATE_KINDS = ("token", "head", "position", "live", "exists", "border")
 
 
@@ -97,6 +98,14 @@ def _solutions(
     }
 
 
+def _predictions(nodes: Sequence[Node]) -> dict[Node, str]:
+    """The predictions that gradients of walks need, [rows, sources, V], by buffer name: none where errors are
+    affine in them."""
+    found = [node for node in nodes if node.op == "exact_errors_gradient"]
+    used = [n.args[0] for n in found if n["function"].arguments[0] in walk([walked_function(n)])]
+    return {node: f"predictions_{index}_blocks" for index, node in enumerate(dict.fromkeys(used))}
+
+
 def _given_sums(roots: list[Node], stop: set[Node], carries: Sequence[Carry]) -> dict[Node, str]:
     """Rows of V under `roots` that are sums over other rows and need no carry, by buffer name."""
     late = {carry.leaf for carry in carries}
@@ -112,7 +121,7 @@ def _given_sums(roots: list[Node], stop: set[Node], carries: Sequence[Carry]) ->
 
 
 def _is_row_of_values(node: Node) -> bool:
-    return len(node.dims) == 2 and node.dims[0] in ROWS and node.dims[1] == "V"
+    return node.dims[:1] in _OF_ROWS and node.dims[1:] in (("V",), ("p", "V"))
 
 
 def _of_channels(program: BlockProgram) -> dict[Node, str]:
@@ -140,10 +149,10 @@ class Cuts:
 
     buffers: values that need no state: of gates alone, what decays by channel make of rows, and inverses of
     systems between a block's rows. solved, solved_gradients: what those make of rows: the errors, and the
-    gradients of what the block's start gives for them. given: rows of V that the gradient of the memory
-    needs and that need none of it. sums: vectors of rows that sum over V, see
-    `_value_sums`. maps, map_gradients: iterated maps of a block's whole matrices and their gradients, which
-    one kernel makes for all.
+    gradients of what the block's start gives for them. again: what the backward pass makes again of those,
+    and predictions. given: rows of V that the gradient of the memory needs and that need none of it. sums:
+    vectors of rows that sum over V, see `_value_sums`. maps, map_gradients: iterated maps of a block's whole
+    matrices and their gradients, which one kernel makes for all.
     """
 
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
@@ -163,25 +172,28 @@ class Cuts:
         # Where the state streams, what systems make of rows is among the saved ones.
         inverses = {} if self.walk else self.inverses
         self.solved = {} if fused or self.tokens else _solutions(program.nodes(), inverses, names)
+        self.again = dict(self.solved)
+        if self.solved:
+            self.again |= _predictions(walk(backward.roots()))
         self.stages = self._row_stages() if self.walk and not fused else {}
         self.maps = {} if alone else _iterated(program.roots(), "newton_schulz", "update")
         self.map_gradients = (
             {} if alone else _iterated(backward.roots(), "newton_schulz_gradient", "d_update")
         )
-        later = [node for node in walk(backward.roots(), set(self.solved)) if node not in self.solved]
+        later = [node for node in walk(backward.roots(), set(self.again)) if node not in self.again]
         self.solved_gradients = {} if alone else _solutions(later, self.inverses, names)
-        known = {*self.buffers, *self.carry_blocks(), *self.solved}
+        known = {*self.buffers, *self.carry_blocks(), *self.again}
         self.given = {}
         if self.solved and not self.walk:
             self.given = _given_sums(self.state_gradient_roots(), known, backward.carries)
         self.sums = {} if fused or self.tokens or self.walk else self._value_sums()
 
     def _row_stages(self) -> dict[str, list[RowStage]]:
-        written = {*self.program.outputs.values(), *self.solved}
+        written = {*self.program.outputs.values(), *self.again}
         names = {**self.backward.names, **self.program.names}
         stages = row_stages([*self.program.roots(), *self.backward.roots()], written, names)
         early = {node for kind in EARLY for stage in stages[kind] for node in stage.rows}
-        stop = {*self.buffers, *self.carry_blocks(), *early, *self.solved}
+        stop = {*self.buffers, *self.carry_blocks(), *early, *self.again}
         within = set(walk(self.state_gradient_roots(), stop))
         late = split_stages(stages["late_gradients"], within)
         return stages | {"state_gradients": late[0], "late_gradients": late[1]}

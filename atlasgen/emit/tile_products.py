@@ -35,14 +35,16 @@ class MatrixProduct:
 
     def text(self, args: list[str], size: Callable[[str], str], finer: str) -> str:
         """Triton text. size: the text of a tile's extent along an axis. finer: of the precision's names."""
-        left, right = self.node.args
+        factors = list(zip(self.node.args, args, strict=True))
+        own = [tuple(dim for dim in arg.dims if dim not in self.summed) for arg in self.node.args]
+        if own[1] + own[0] == self.node.dims:  # then the product has the value's order
+            factors, own = factors[::-1], own[::-1]
+        (left, first), (right, second) = factors
         places = {arg.dims.index(self.summed[0]) for arg in (left, right)}
-        own = [tuple(dim for dim in arg.dims if dim not in self.summed) for arg in (left, right)]
         if len(self.summed) == 2 and len(places) == 1 and len(own[0]) == len(own[1]) == 1:
-            text = f"summed_products({args[0]}, {args[1]}, {places.pop()}, {finer}DOT, {finer}PRECISION)"
-            return _permuted(text, own[0] + own[1], self.node.dims)
-        a = _laid_out(args[0], left.dims, own[0], self.summed, size)
-        b = _laid_out(args[1], right.dims, self.summed, own[1], size)
+            return f"summed_products({first}, {second}, {places.pop()}, {finer}DOT, {finer}PRECISION)"
+        a = _laid_out(first, left.dims, own[0], self.summed, size)
+        b = _laid_out(second, right.dims, self.summed, own[1], size)
         text = f"tl.dot({a}.to({finer}DOT), {b}.to({finer}DOT), input_precision={finer}PRECISION)"
         found = own[0] + own[1]
         if len(found) > 2:

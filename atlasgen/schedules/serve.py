@@ -24,8 +24,10 @@ WALKED_CHUNK = 16  # where rows are walked: each costs a product with all source
 
 
 def chunk_of(schedule: str, window: int) -> int:
-    """Rows per block, where any number gives the same result: enough to hold the rows before it."""
-    chunk = WALKED_CHUNK if schedule == "gram" else DEFAULT_CHUNK
+    """Rows per block, where any number gives the same result."""
+    if schedule == "gram":
+        return WALKED_CHUNK
+    chunk = DEFAULT_CHUNK
     while chunk < window - 1:
         chunk *= 2
     return chunk
