@@ -5,7 +5,6 @@ The block program is what is looked at.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from atlasgen.emit.axes import WALKS, whole_axes
@@ -16,11 +15,9 @@ from atlasgen.ir.node import Node
 from atlasgen.ir.program import BlockProgram
 from atlasgen.ir.scalar import placeholder
 from atlasgen.schedules.refusals import Refusal
-from atlasgen.schedules.serve import chunk_of
+from atlasgen.schedules.serve import LARGEST_WALK, held_errors
 
 LARGEST_BLOCK = 256  # rows: their [rows, rows] weights are one tile
-LARGEST_WALK = 2048  # rows times sources, whose errors of a tile of V are one tile
-SMALLEST_TILE = 16  # tl.dot takes no smaller extent
 _PRODUCT = placeholder(0) * placeholder(1)
 _OTHERWISE = 'or backend = "torch"'
 
@@ -68,17 +65,11 @@ def _readers(program: BlockProgram) -> Iterator[Refusal]:
 
 def _walks(program: BlockProgram) -> Iterator[Refusal]:
     """Windows whose errors, of all rows and sources of a block, no kernel holds."""
-    largest = max((size for size in range(1, LARGEST_WALK) if _walked(size) <= LARGEST_WALK), default=1)
+    largest = max((size for size in range(1, LARGEST_WALK) if held_errors(size) <= LARGEST_WALK), default=1)
     if program.window > largest and any(node.op in WALKS for node in program.nodes()):
         reason = f"a kernel holds all errors of a block in registers, at most {LARGEST_WALK} for each value"
         nearest = f'window = {largest} or schedule = "recurrent"'
         yield Refusal("window.length", program.window, reason, nearest)
-
-
-def _walked(window: int) -> int:
-    """How many errors a block of rows that are walked has for each value."""
-    rows = chunk_of("gram", window)
-    return math.prod(max(SMALLEST_TILE, 1 << (size - 1).bit_length()) for size in (rows, rows + window - 1))
 
 
 def _is_linear(node: Node) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -20,6 +21,8 @@ from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import MemoryRule
 
 DEFAULT_CHUNK = 64
+LARGEST_WALK = 2048  # rows times sources whose errors, of a tile of V, the registers of a kernel hold
+SMALLEST_TILE = 16  # tl.dot takes no smaller extent
 WALKED_CHUNK = 16  # where rows are walked: each costs a product with all sources of its block
 
 
@@ -31,6 +34,12 @@ def chunk_of(schedule: str, window: int) -> int:
     while chunk < window - 1:
         chunk *= 2
     return chunk
+
+
+def held_errors(window: int) -> int:
+    """How many errors of a block of rows that are walked a kernel holds for each value of V, with padding."""
+    rows = chunk_of("gram", window)
+    return math.prod(max(SMALLEST_TILE, 1 << (size - 1).bit_length()) for size in (rows, rows + window - 1))
 
 
 @dataclass(frozen=True)
@@ -88,7 +97,6 @@ class Scheduled:
         return tuple(name for name in found if not name.startswith("log_") and name != "lr")
 
 
-# By preference: the first that serves a rule is its schedule.
 _FORMS: dict[str, Callable[[MemoryRule], DualForm]] = {
     "dual": lambda rule: HeldForm(rule) if is_held(rule) else DualForm(rule),
     "wy": WYForm,
@@ -98,9 +106,24 @@ _FORMS: dict[str, Callable[[MemoryRule], DualForm]] = {
 SCHEDULES = tuple(_FORMS)
 
 
+def preference(rule: MemoryRule) -> tuple[str, ...]:
+    """The schedules in the order of preference: the first that serves a rule is its schedule.
+
+    What is solved at once comes before what is walked. `gram` comes before `recurrent` where features are
+    products of a key's entries: each token of a window pays for all features at every row in `recurrent`, and
+    once a block in `gram`. With features as many as a key's entries the walk costs more than that saves. A
+    window whose errors kernels do not hold is `recurrent`'s.
+    """
+    features = rule.features
+    products = features.kind == "poly" and features.basis != "powers" and features.degree > 1
+    if products and held_errors(int(rule.window.length)) <= LARGEST_WALK:
+        return "dual", "wy", "gram", "recurrent"
+    return SCHEDULES
+
+
 def admitted(rule: MemoryRule) -> dict[str, list[Refusal]]:
     """Every schedule with its refusals of the rule, in the order of preference; none: it serves the rule."""
-    return {name: refusals(rule, name) for name in SCHEDULES}
+    return {name: refusals(rule, name) for name in preference(rule)}
 
 
 def refused(rule: MemoryRule) -> list[Refusal]:
