@@ -9,7 +9,7 @@ from atlasgen.ir.node import HIDDEN, Node, walk
 from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.program import BackwardProgram, BlockProgram
 from atlasgen.runtime.signature import resolve, signature_of, state_shapes
-from atlasgen.schedules.serve import Scheduled, schedule
+from atlasgen.schedules.serve import Scheduled, preference, schedule
 from atlasgen.spec.rule import MemoryRule
 from atlasgen.spec.shapes import extent
 from atlasgen.spec.sizes import feature_size
@@ -162,8 +162,10 @@ def _count(shape: Iterable[int]) -> int:
 # What a matrix memory means to each schedule.
 _OF_A_MATRIX = {
     "dual": "a block's gradient is one product Xᵀ E: the dual form",
+    "pieces": "a piece's gradient is one product Xᵀ E: the dual form",
     "wy": "the system's matrix is made of products of rows, X Xᵀ; solved, a block's gradient is Xᵀ E",
     "recurrent": "a token's gradient is one outer product x eᵀ",
+    "gram": "predictions at any row are products of sources, X Xᵀ; a block's gradient is Xᵀ E",
 }
 
 
@@ -182,9 +184,12 @@ def reasons(rule: MemoryRule, form: str) -> list[tuple[str, str]]:
         found.append(("errors at M of the token before", "from products of a block's keys, row after row"))
     else:
         found.append(("loss not linear in pred", "errors of a block are taken at its M*, all at once"))
+    order = preference(rule)
+    if form == "gram" and order.index("gram") < order.index("recurrent"):
+        found.append(("features of many entries", "a source reads them once a block, not at every row"))
     if rule.memory.kind == "matrix":
         found.append(("memory is a matrix", _OF_A_MATRIX[form]))
-    if rule.depends_on_memory and form == "dual":
+    if rule.depends_on_memory and form in ("dual", "pieces"):
         found.append(
             (f"depends on M*, block = {rule.block.size}", "blocks are sequential, tokens of one are not")
         )

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from atlasgen.ir.node import HIDDEN, Node
+from atlasgen.ir.node import HIDDEN, Node, walk
 from atlasgen.ir.program import BlockProgram
 
 # Axes of features, hidden units and values, in canonical order: padded in tiles, masked in loads and stores.
 FEATURES = ("K", "F", *HIDDEN, "V")
 WIDE = frozenset(FEATURES)
+# Operators whose values are made one row of the block after the other, each with a function of rows.
+WALKS = ("exact_errors", "exact_errors_gradient")
 _NAMES = {"K": "feature", "F": "monomial", "V": "value"}
-_EXTENTS = {"r": "ROWS", "j": "ROWS", "i": "ROWS", "s": "ROWS", "h": "HALO", "c": "WINDOW"}
-_TILES = {"r": "BLOCK_ROWS", "j": "BLOCK_ROWS", "i": "BLOCK_ROWS", "h": "BLOCK_HALO", "c": "BLOCK_AGES"}
+SOURCES = ("p", "g")  # rows that the block's windows reach: the halo's, then the block's
+_EXTENTS = {**dict.fromkeys("rjis", "ROWS"), "h": "HALO", "c": "WINDOW", **dict.fromkeys(SOURCES, "SOURCES")}
+_TILES = {**dict.fromkeys("rji", "BLOCK_ROWS"), "h": "BLOCK_HALO", "c": "BLOCK_AGES"}
+_TILES |= dict.fromkeys(SOURCES, "BLOCK_SOURCES")
 
 
 def lane_name(dim: str) -> str:
@@ -39,10 +43,12 @@ def is_anchor(name: str) -> bool:
 
 
 def whole_of(node: Node) -> set[str]:
-    """The axes of which a value needs all entries at once: those of the matrices that Newton-Schulz maps, and
-    that of a softmax. No kernel has them in tiles."""
+    """The axes of which a value needs all entries at once: those of the matrices that Newton-Schulz maps,
+    that of a softmax, and what an error sums over where rows are walked. No kernel has them in tiles."""
     if node.op == "softmax":
         return {node["dim"]}
+    if node.op in WALKS:
+        return {entry["dim"] for entry in walk([walked_function(node)]) if entry.op == "sum"}
     return {node["rows"], node["columns"]} if node.op.startswith("newton_schulz") else set()
 
 
@@ -79,6 +85,12 @@ def walkable_axes(program: BlockProgram) -> tuple[str, ...]:
     renamed = [(node.dims, node.args[0].dims) for node in program.nodes() if node.op == "rename"]
     joined = {dim for new, old in renamed for dim in {*new} ^ {*old}}
     return tuple(dim for dim in ("F", *HIDDEN) if dim in found - joined - whole_axes(program))
+
+
+def walked_function(node: Node) -> Node:
+    """What a value of WALKS takes of each row's predictions."""
+    function = node["function"]
+    return function.value if node.op == "exact_errors" else function.slopes[0]
 
 
 LANES = tuple(name for dim in FEATURES for name in (lane_name(dim), mask_name(dim)))

@@ -11,6 +11,7 @@ from atlasgen.emit.plan import Kernel, Phase, Store, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY
 from atlasgen.emit.shared_sums import are_shared, shared_mixes, shared_sums, sums_of_matrices, walks_keys
+from atlasgen.errors import CompileError
 from atlasgen.ir import build
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import Contribution
@@ -56,6 +57,12 @@ def head_gradient(leaf: Node) -> str:
     return f"d_{leaf['name']}_blocks" if column is None else f"d_{leaf['name']}_{column}_blocks"
 
 
+def _of_both(target: str, rule: str) -> CompileError:
+    name = target.removeprefix("d_")
+    reason = "a kernel adds up its gradient along the rows of a block, or along all that windows reach"
+    return CompileError("inputs", name, reason, "an input for each of the two uses", rule=rule)
+
+
 class BackwardPlanner:
     """Cuts one rule's reversed loop into kernels."""
 
@@ -87,9 +94,10 @@ class BackwardPlanner:
         cuts, doc = self.cuts, "The errors of one block's rows, again."
         if not cuts.solved:
             return ()
-        values = cuts.parallel_or(list(cuts.solved), set(loaded), "whole")
-        kernel = Kernel("errors", doc, "grid", values, block_stores(cuts.solved), dict(loaded))
-        loaded |= cuts.solved
+        values = cuts.parallel_or(list(cuts.again), set(loaded), "whole")
+        stores = block_stores(cuts.again)
+        kernel = Kernel("errors", doc, "grid", values, stores, dict(loaded), walk=cuts.walk)
+        loaded |= cuts.again
         return (kernel,)
 
     def _given(self, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
@@ -168,6 +176,8 @@ class BackwardPlanner:
         """Where a contribution goes: the gradient of rows, a halo buffer, or one value per block."""
         leaf, windowed = part.leaf, False
         if leaf["kind"] == "token":
+            if leaf["segment"] == "sources":
+                return Store(f"d_{part.tensor}", part.node, leaf.dims, "sources")
             halo = leaf["segment"] == "halo"
             windowed = "s" in leaf.dims and not halo and self.cuts.program.window > 1
             windowed = windowed and not part.tensor.startswith("log_") and part.tensor != "lr"
@@ -189,10 +199,20 @@ class BackwardPlanner:
             if first.axes != store.axes:
                 names = dict(zip(store.axes, first.axes, strict=True))
                 node = build.rename(node, names)
+            if first.place != store.place:
+                raise _of_both(store.target, self.cuts.program.name)
             total = build.add(first.node, node)
             window = first.window or store.window
             table[store.target] = Store(first.target, total, first.axes, first.place, window)
-        return list(table.values())
+        return [part for store in table.values() for part in self._divided(store)]
+
+    def _divided(self, store: Store) -> list[Store]:
+        """The stores of a gradient along all rows that windows reach: of the block's, and of the halo's."""
+        if store.place != "sources":
+            return [store]
+        rows = replace(store, place="rows")
+        halo = replace(store, target=f"{store.target}_halo", place="halo")
+        return [rows, halo] if self.cuts.program.halo else [rows]
 
     def gate_cut(self) -> tuple[list[Store], list[Store], dict[Node, str]]:
         """Stores of the block-parallel kernels, of the gate kernel, and the cut between them."""
@@ -214,7 +234,7 @@ class BackwardPlanner:
         cuts, (early, _, _) = self.cuts, self.gate_cut()
         loaded = {**cuts.buffers, **cuts.carry_blocks(), **cuts.next_blocks(), **cuts.sums}
         loaded |= {**cuts.saved_rows(*EARLY, "state_gradients"), **cuts.maps, **cuts.map_gradients}
-        loaded |= {**cuts.solved, **cuts.given, **cuts.solved_gradients}
+        loaded |= {**cuts.again, **cuts.given, **cuts.solved_gradients}
         kernels = list(cuts.row_kernels("late_gradients", loaded))
         known: dict[Node, str] = cuts.buffers
         if are_shared(cuts, early, set(loaded)):

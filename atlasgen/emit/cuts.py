@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from atlasgen.emit.axes import WIDE, hidden_axis, walkable_axes, whole_of
+from atlasgen.emit.axes import WALKS, WIDE, hidden_axis, walkable_axes, walked_function, whole_of
 from atlasgen.emit.plan import SINGLE, Kernel, Store, Structure, ValueMode
 from atlasgen.emit.row_scales import scales_inside
 from atlasgen.emit.saved_rows import EARLY, RowStage, row_stages, split_stages
@@ -12,6 +12,7 @@ from atlasgen.emit.single_rows import TOKEN_FORMS
 from atlasgen.ir.node import ROWS, Node, walk
 from atlasgen.ir.program import BackwardProgram, BlockProgram, Carry
 
+_OF_ROWS = tuple((dim,) for dim in ROWS)
 GATE_KINDS = ("token", "head", "position", "live", "exists", "border")
 
 
@@ -93,19 +94,35 @@ def _systems(roots: list[Node]) -> dict[Node, str]:
     return _iterated(roots, "unit_inverse", "inverse") | named
 
 
-def _solutions(nodes: Sequence[Node], names: Mapping[Node, str]) -> dict[Node, str]:
-    """What solving the systems between a block's rows makes of rows, [rows, V], by buffer name."""
+def _solutions(
+    nodes: Sequence[Node], systems: Collection[Node], names: Mapping[Node, str]
+) -> dict[Node, str]:
+    """What solving systems between a block's rows makes of rows, [rows, V], or walks over them, by buffer
+    name."""
+    inverses = {node for node in systems if node.op == "unit_inverse"}
     found = [
         node
         for node in nodes
-        if node.op == "unit_solve" or node.op == "dot" and any(a.op == "unit_inverse" for a in node.args)
+        if node.op in WALKS
+        or node.op == "unit_solve"
+        and systems
+        or node.op == "dot"
+        and any(argument in inverses for argument in node.args)
     ]
-    named = [names.get(node, "solution") for node in found]
+    named = [names.get(node, node.op if node.op in WALKS else "solution") for node in found]
     alike = [named[:index].count(name) for index, name in enumerate(named)]
     return {
         node: f"{name}_{count + 1}_blocks" if count else f"{name}_blocks"
         for node, name, count in zip(found, named, alike, strict=True)
     }
+
+
+def _predictions(nodes: Sequence[Node]) -> dict[Node, str]:
+    """The predictions that gradients of walks need, [rows, sources, V], by buffer name: none where errors are
+    affine in them."""
+    found = [node for node in nodes if node.op == "exact_errors_gradient"]
+    used = [n.args[0] for n in found if n["function"].arguments[0] in walk([walked_function(n)])]
+    return {node: f"predictions_{index}_blocks" for index, node in enumerate(dict.fromkeys(used))}
 
 
 def _given_sums(roots: list[Node], stop: set[Node], carries: Sequence[Carry]) -> dict[Node, str]:
@@ -123,7 +140,7 @@ def _given_sums(roots: list[Node], stop: set[Node], carries: Sequence[Carry]) ->
 
 
 def _is_row_of_values(node: Node) -> bool:
-    return len(node.dims) == 2 and node.dims[0] in ROWS and node.dims[1] == "V"
+    return node.dims[:1] in _OF_ROWS and node.dims[1:] in (("V",), ("p", "V"))
 
 
 def _of_channels(program: BlockProgram) -> dict[Node, str]:
@@ -151,10 +168,10 @@ class Cuts:
 
     buffers: values that need no state: of gates alone, what decays by channel make of rows, and what
     solves the systems between a block's rows. solved, solved_gradients: what those make of rows: the errors,
-    and the gradients of what the block's start gives for them. given: rows of V that the gradient of the
-    memory needs and that need none of it. sums: vectors of rows that sum over V, see `_value_sums`.
-    maps, map_gradients: iterated maps of a block's whole matrices and their gradients, which one kernel makes
-    for all.
+    and the gradients of what the block's start gives for them. again: what the backward pass makes again of
+    those, and predictions. given: rows of V that the gradient of the memory needs and that need none of it.
+    sums: vectors of rows that sum over V, see `_value_sums`. maps, map_gradients: iterated maps of a block's
+    whole matrices and their gradients, which one kernel makes for all.
     """
 
     def __init__(self, program: BlockProgram, backward: BackwardProgram, structure: Structure) -> None:
@@ -169,28 +186,33 @@ class Cuts:
         self.systems = {} if fused else _systems(program.roots())
         self.channels = {} if fused else _of_channels(program)
         self.buffers = {**self.gates, **self.channels, **self.systems}
-        self.stages = self._row_stages() if self.walk and not fused else {}
+        names = {**backward.names, **program.names}
         alone = fused or self.tokens or self.walk
+        # Where the state streams, what systems make of rows is among the saved ones.
+        systems = {} if self.walk else self.systems
+        self.solved = {} if fused or self.tokens else _solutions(program.nodes(), systems, names)
+        self.again = dict(self.solved)
+        if self.solved:
+            self.again |= _predictions(walk(backward.roots()))
+        self.stages = self._row_stages() if self.walk and not fused else {}
         self.maps = {} if alone else _iterated(program.roots(), "newton_schulz", "update")
         self.map_gradients = (
             {} if alone else _iterated(backward.roots(), "newton_schulz_gradient", "d_update")
         )
-        names = {**backward.names, **program.names}
-        self.solved = {} if alone else _solutions(program.nodes(), names)
-        later = [node for node in walk(backward.roots(), set(self.solved)) if node not in self.solved]
-        self.solved_gradients = {} if alone else _solutions(later, names)
-        known = {*self.buffers, *self.carry_blocks(), *self.solved}
+        later = [node for node in walk(backward.roots(), set(self.again)) if node not in self.again]
+        self.solved_gradients = {} if alone else _solutions(later, self.systems, names)
+        known = {*self.buffers, *self.carry_blocks(), *self.again}
         self.given = {}
-        if self.solved:
+        if self.solved and not self.walk:
             self.given = _given_sums(self.state_gradient_roots(), known, backward.carries)
         self.sums = {} if fused or self.tokens or self.walk else self._value_sums()
 
     def _row_stages(self) -> dict[str, list[RowStage]]:
-        outputs = set(self.program.outputs.values())
+        written = {*self.program.outputs.values(), *self.again}
         names = {**self.backward.names, **self.program.names}
-        stages = row_stages([*self.program.roots(), *self.backward.roots()], outputs, names)
+        stages = row_stages([*self.program.roots(), *self.backward.roots()], written, names)
         early = {node for kind in EARLY for stage in stages[kind] for node in stage.rows}
-        stop = {*self.buffers, *self.carry_blocks(), *early}
+        stop = {*self.buffers, *self.carry_blocks(), *early, *self.again}
         within = set(walk(self.state_gradient_roots(), stop))
         late = split_stages(stages["late_gradients"], within)
         return stages | {"state_gradients": late[0], "late_gradients": late[1]}
@@ -200,10 +222,17 @@ class Cuts:
         stages = [stage for kind in kinds for stage in self.stages.get(kind, ())]
         return {node: buffer for stage in stages for node, buffer in stage.rows.items()}
 
-    def row_kernels(self, kind: str, loaded: dict[Node, str]) -> tuple[Kernel, ...]:
-        """The kernels of one class of saved rows; each adds its own to `loaded`."""
-        kernels = []
-        for stage in self.stages.get(kind, ()):
+    def row_kernels(
+        self, kind: str, loaded: dict[Node, str], roots: Sequence[Node] = ()
+    ) -> tuple[Kernel, ...]:
+        """The kernels of one class of saved rows; each adds its own to `loaded`.
+
+        roots: what needs the rows, none: all of them are left.
+        """
+        kernels, stages = [], self.stages.get(kind, [])
+        if roots:
+            stages, _ = split_stages(stages, set(walk(roots, set(loaded))))
+        for stage in stages:
             stores = self.row_stores(stage, loaded)
             doc = "Rows of one block that later kernels read: " + ", ".join(stage.rows.values()) + "."
             kernels.append(Kernel(stage.name, doc, "grid", "whole", stores, dict(loaded), walk=self.walk))

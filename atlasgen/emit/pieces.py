@@ -41,6 +41,7 @@ def pieces_of(cuts: Cuts, stores: list[Store], loaded: Mapping[Node, str]) -> di
             groups |= {"_weights": matrices, "_last": last, "_carried": rest}
         if not cuts.walk:  # else all such rows are saved
             stores = [*stores, *_error_gradient(cuts, stores)]
+    groups = _with_halos(groups, stores)
     chosen = {
         suffix: [store for store in stores if store.target in targets] for suffix, targets in groups.items()
     }
@@ -53,6 +54,18 @@ def pieces_of(cuts: Cuts, stores: list[Store], loaded: Mapping[Node, str]) -> di
             halo_first = sorted(filled, key=lambda suffix: not store.target.endswith(suffix))
             chosen[max(halo_first, key=lambda suffix: len(own & products[suffix]))].append(store)
     return {suffix: group for suffix, group in chosen.items() if group}
+
+
+def _with_halos(groups: Mapping[str, list[str]], stores: list[Store]) -> dict[str, list[str]]:
+    """The groups, where what is one value for the rows of the block and of the halo stays in one."""
+    rows = {store.node: store.target for store in stores if store.place == "rows"}
+    halos = {s.target: rows[s.node] for s in stores if s.place == "halo" and s.node in rows}
+    table = {
+        suffix: [target for target in targets if target not in halos] for suffix, targets in groups.items()
+    }
+    for targets in table.values():
+        targets += [halo for halo, own in halos.items() if own in targets]
+    return table
 
 
 def _error_gradient(cuts: Cuts, stores: list[Store]) -> list[Store]:

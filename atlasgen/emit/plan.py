@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
+from atlasgen.emit.axes import SOURCES
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.program import Carry, Contribution
 
@@ -65,7 +66,8 @@ class Store:
     """One value that a kernel writes.
 
     target: the buffer's name. node: the value. axes: the buffer's own axes (missing ones broadcast). place:
-    "rows" ([B, T, H, ...], rows of the block that hold tokens), "halo" ([B*H, N, h, ...]), "blocks"
+    "rows" ([B, T, H, ...], rows of the block that hold tokens), "halo" ([B*H, N, h, ...]), "sources" (both,
+    before it is divided into the two), "blocks"
     ([B*H, N, ...]), "token" ([B*H, C, ...], of one block). window: True where rows of earlier calls have a
     gradient (d_window_<name>).
 
@@ -78,11 +80,16 @@ class Store:
     target: str
     node: Node
     axes: tuple[str, ...]
-    place: Literal["rows", "halo", "blocks", "token", "next", "capture", "start", "sum"]
+    place: Literal["rows", "halo", "sources", "blocks", "token", "next", "capture", "start", "sum"]
     window: bool = False
     tensor: str = ""
     weight: str = ""
     adds: bool = False
+
+    @property
+    def buffer_axes(self) -> tuple[str, ...]:
+        """The axes of a buffer [B*H, N, ...]: one of the halo has only the halo's part of its rows."""
+        return tuple("h" if self.place == "halo" and dim in SOURCES else dim for dim in self.axes)
 
     @property
     def streams(self) -> bool:

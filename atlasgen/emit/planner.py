@@ -24,7 +24,8 @@ class ForwardPlanner:
     def split(self) -> tuple[Kernel, ...]:
         """The kernels of the split form, without the prologue."""
         loaded = {**self.cuts.buffers, **self.cuts.carry_blocks(), **self.cuts.maps, **self.cuts.solved}
-        rows = [self.cuts.row_kernels(kind, loaded) for kind in ("sources", "reads")]
+        read = list(self.cuts.program.outputs.values())
+        rows = [self.cuts.row_kernels(kind, loaded, read) for kind in ("sources", "reads")]
         return (self._state(), *rows[0], *rows[1], self._output(loaded))
 
     def prologue(self) -> tuple[Kernel, ...]:
@@ -72,7 +73,7 @@ class ForwardPlanner:
 
     def _streaming_state(self) -> Kernel:
         cuts = self.cuts
-        stores = cuts.streaming_stores()
+        stores = [*block_stores(cuts.solved), *cuts.streaming_stores()]
         loaded = {**cuts.buffers, **cuts.carry_blocks()}
         return Kernel(
             "state",

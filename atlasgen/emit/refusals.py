@@ -8,17 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
-from atlasgen.emit.axes import whole_axes
+from atlasgen.emit.axes import WALKS, whole_axes
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
 from atlasgen.errors import CompileError
 from atlasgen.ir.node import Node
-from atlasgen.ir.operators import OPERATORS
 from atlasgen.ir.program import BlockProgram
 from atlasgen.ir.scalar import placeholder
 from atlasgen.schedules.pieces import LONGEST
 from atlasgen.schedules.refusals import Refusal
-from atlasgen.schedules.serve import admitted, schedule
+from atlasgen.schedules.serve import LARGEST_WALK, admitted, held_errors, schedule
 from atlasgen.spec.rule import MemoryRule
 
 _PRODUCT = placeholder(0) * placeholder(1)
@@ -27,7 +26,7 @@ _OTHERWISE = 'or backend = "torch"'
 
 def kernel_refusals(program: BlockProgram) -> list[Refusal]:
     """All refusals of a rule's program, empty where kernels can be written for it."""
-    found = [*_rows(program), *_readers(program), *_operators(program)]
+    found = [*_rows(program), *_readers(program), *_walks(program)]
     return [entry._replace(nearest=f"{entry.nearest}, {_OTHERWISE}") for entry in found]
 
 
@@ -86,13 +85,13 @@ def _readers(program: BlockProgram) -> Iterator[Refusal]:
         yield Refusal("memory.link", "beside a transform", reason, "transform = []")
 
 
-def _operators(program: BlockProgram) -> Iterator[Refusal]:
-    """Operators without a Triton text: those that walk the rows of a block."""
-    operators = dict.fromkeys(node.op for node in program.nodes())
-    for name in dict.fromkeys(OPERATORS[op].only_torch for op in operators):
-        reason = "no kernel walks the rows of a block and predicts their windows again"
-        if name:
-            yield Refusal("schedule", name, reason, 'schedule = "recurrent"')
+def _walks(program: BlockProgram) -> Iterator[Refusal]:
+    """Windows whose errors, of all rows and sources of a block, no kernel holds."""
+    largest = max((size for size in range(1, LARGEST_WALK) if held_errors(size) <= LARGEST_WALK), default=1)
+    if program.window > largest and any(node.op in WALKS for node in program.nodes()):
+        reason = f"a kernel holds all errors of a block in registers, at most {LARGEST_WALK} for each value"
+        nearest = f'window = {largest} or schedule = "recurrent"'
+        yield Refusal("window.length", program.window, reason, nearest)
 
 
 def _is_linear(node: Node) -> bool:

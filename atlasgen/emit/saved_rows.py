@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from atlasgen.emit.axes import WIDE
+from atlasgen.emit.axes import WALKS, WIDE
 from atlasgen.ir.node import Node, walk
 
-ROWS = ("s", "h", "r")
+ROWS = ("s", "h", "r", "p")
 EARLY = ("sources", "reads", "read_gradients")
 CLASSES = (*EARLY, "late_gradients")
 
@@ -43,7 +43,7 @@ def row_stages(roots: list[Node], results: set[Node], names: dict[Node, str]) ->
 
 def _is_row(node: Node) -> bool:
     """True for rows that may be saved: those of monomials are as many as the state's and made in tiles."""
-    return len(node.dims) == 2 and node.dims[0] in ROWS and node.dims[1] in WIDE - {"F"}
+    return node.op in WALKS or len(node.dims) == 2 and node.dims[0] in ROWS and node.dims[1] in WIDE - {"F"}
 
 
 def _factors(node: Node) -> list[Node]:
@@ -52,10 +52,11 @@ def _factors(node: Node) -> list[Node]:
 
 
 def _is_product(node: Node) -> bool:
-    """True for a product over an axis, or a sum with such a term, each perhaps times a number of its row."""
+    """True for a product over an axis, or a sum with such a term, each perhaps times a number of its row, and
+    for a walk over rows."""
     if node.op == "add":
         return any(term.op == "dot" or any(f.op == "dot" for f in _scaled(term)) for term in node.args)
-    return node.op == "dot"
+    return node.op == "dot" or node.op in WALKS
 
 
 def _scaled(node: Node) -> list[Node]:

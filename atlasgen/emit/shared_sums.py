@@ -26,22 +26,27 @@ _SUMS = ("dot", "contract", "sum", "channel_scores")
 
 def are_shared(cuts: Cuts, stores: Sequence[Store], stop: set[Node]) -> bool:
     """True where the sums over V of these gradients have kernels of their own."""
-    if cuts.structure.pieces != 4 or cuts.walk or cuts.deep:
+    if cuts.structure.pieces != 4 or cuts.deep or (cuts.walk and not cuts.solved):
         return False
     roots = [store.node for store in stores]
-    return bool(cuts.systems or cuts.channels) and not joins_axes(roots, stop)
+    return bool(cuts.solved or cuts.channels) and not joins_axes(roots, stop)
 
 
 def shared_sums(cuts: Cuts, stores: Sequence[Store], loaded: Mapping[Node, str]) -> tuple[Kernel, ...]:
     """Kernels of the sums over V that gradients without V need, by the carries that they read.
 
-    A sum that is itself stored by block keeps its buffer.
+    A sum that is itself stored by block keeps its buffer. One with a further axis that kernels walk is made
+    where it is needed.
     """
     own = {store.node: store.target for store in stores if store.place == "blocks"}
     roots = [store.node for store in stores if "V" not in store.axes]
     groups: dict[str, dict[Node, str]] = {}
+    stop = set(loaded)
+    apart = [node for node in walk(roots, stop) if cuts.walk in node.dims]
     for index, node in enumerate(_top_sums(roots, loaded)):
-        name = _carries_of(cuts, node, loaded) + ("_of_rows" if len(node.dims) < 2 else "")
+        if any(other in apart for other in walk([node], stop)):
+            continue
+        name = _carries_of(cuts, node, loaded) + _tiles_of(node)
         groups.setdefault(name, {})[node] = own.get(node, f"sum_{index}_blocks")
     return tuple(
         _kernel(name, part, loaded) for own, sums in groups.items() for name, part in parts_of(own, sums)
@@ -137,6 +142,13 @@ def _carries_of(cuts: Cuts, node: Node, loaded: Mapping[Node, str]) -> str:
     leaves = {carry.leaf for carry in (*cuts.program.carries, *cuts.backward.carries)}
     found = [leaf["name"] for leaf in walk([node], set(loaded)) if leaf in leaves]
     return "rows" if not found else found[0] if len(found) == 1 else "carried"
+
+
+def _tiles_of(node: Node) -> str:
+    """What tells sums apart that take other tiles: of numbers per row, and of values with three axes."""
+    if len(node.dims) < 2:
+        return "_of_rows"
+    return "_of_errors" if any(len(argument.dims) > 2 for argument in node.args) else ""
 
 
 def _sums(node: Node, dim: str) -> bool:

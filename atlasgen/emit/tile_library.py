@@ -236,6 +236,19 @@ def square_product(left, right):
 
 
 @triton.jit
+def summed_products(left, right, axis: tl.constexpr, dot: tl.constexpr, precision: tl.constexpr):
+    """sum over an axis of the products A B^T of two tiles, [.., m, .., V] and [.., n, .., V]: [m, n]."""
+    step = tl.arange(0, left.shape[axis])
+    step = step[:, None, None] if axis == 0 else step[None, :, None]
+    total = tl.zeros([left.shape[1 - axis], right.shape[1 - axis]], dtype=tl.float32)
+    for index in range(0, left.shape[axis]):
+        a = tl.sum(tl.where(step == index, left, 0.0), axis)
+        b = tl.sum(tl.where(step == index, right, 0.0), axis)
+        total += tl.dot(a.to(dot), tl.trans(b.to(dot)), input_precision=precision)
+    return total
+
+
+@triton.jit
 def triple_of(triples, step):
     """The coefficients of a step: steps are loops of the machine, unrolled ones take minutes to compile."""
     a, b, c = triples[0]

@@ -11,11 +11,23 @@ from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
 
-from atlasgen.emit.axes import FEATURES, LANES, WIDE, extent_name, lane_name, mask_name, tile_name
+from atlasgen.emit.axes import (
+    FEATURES,
+    LANES,
+    SOURCES,
+    WALKS,
+    WIDE,
+    extent_name,
+    lane_name,
+    mask_name,
+    tile_name,
+)
 from atlasgen.emit.naming import INLINE, Namer, Writer, fallback, parenthesized
 from atlasgen.emit.plan import SINGLE, Kernel, Phase, Store
+from atlasgen.emit.tile_products import MatrixProduct
 from atlasgen.emit.triton_loads import Loads
 from atlasgen.emit.triton_memory import Memory
+from atlasgen.emit.triton_walk import walked_rows
 from atlasgen.ir.node import ROWS, Node, ordered, walk
 from atlasgen.ir.operators import OPERATORS
 
@@ -33,6 +45,10 @@ RESERVED = [
     "row",
     "source",
     "halo_row",
+    "reached",
+    "walked_row",
+    "is_walked",
+    "back",
     "live",
     "program",
     "memory_index",
@@ -52,7 +68,7 @@ RESERVED = [
 ]
 SCANS = ("decay", "decay_from_start", "decay_to_end", "decay_whole")
 ROW_DIMS = frozenset("rji")
-SYSTEMS = ("unit_inverse", "unit_solve")
+SOLVING = ("unit_inverse", "unit_solve", *WALKS)
 
 
 def dependents(nodes: list[Node], operators: Collection[str]) -> set[Node]:
@@ -84,7 +100,7 @@ class KernelEmitter:
         self.single_rows, self._varying = kernel.single_rows, kernel.varying()
         self.loads = Loads(self)
         self.systems = False  # True in a program whose rows solve a system
-        self.solutions = dependents(self.nodes, SYSTEMS)
+        self.solutions = dependents(self.nodes, SOLVING)
         self._levels()
 
     def of_phase(self, phase: Phase) -> KernelEmitter:
@@ -134,6 +150,8 @@ class KernelEmitter:
             return "token"
         if dim == "h":
             return "halo_row"
+        if dim in SOURCES:
+            return "reached"
         return "source" if dim == "s" and self.walked == "s" else "row"
 
     def lanes(self, dim: str) -> str | None:
@@ -161,6 +179,9 @@ class KernelEmitter:
     def product(self, node: Node, args: list[str]) -> str:
         """tl.dot where both arguments are matrices, a broadcast sum else."""
         left, right = node.args
+        matrices = MatrixProduct.of(node)
+        if matrices is not None:
+            return matrices.text(args, self.loads.tile_size, self._finer(node))
         if node.op == "contract":
             return self._contraction(node, args)
         dim = node["dim"]
@@ -178,6 +199,10 @@ class KernelEmitter:
         every = ordered(left.dims + right.dims)
         a, b = (self.align(text, arg.dims, every) for text, arg in zip(args, node.args, strict=True))
         return f"tl.sum({a} * {b}, {every.index(dim)})"
+
+    def walked_rows(self, node: Node, args: list[str]) -> str:
+        """The variable of a value that a loop over the block's rows makes."""
+        return walked_rows(self, node, args)
 
     def _contraction(self, node: Node, args: list[str]) -> str:
         """A broadcast sum over several axes."""

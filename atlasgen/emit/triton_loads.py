@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from atlasgen.emit.axes import WIDE, extent_name, is_anchor, lane_name, mask_name, tile_name
+from atlasgen.emit.axes import SOURCES, WIDE, extent_name, is_anchor, lane_name, mask_name, tile_name
 from atlasgen.emit.plan import SINGLE, Store
 from atlasgen.emit.triton_memory import NUMBERS
 from atlasgen.emit.triton_streams import Streams
-from atlasgen.ir.node import ROWS, Node
+from atlasgen.ir.node import EARLIER, ROWS, Node, ordered
 from atlasgen.ir.operators import OPERATORS
 
 if TYPE_CHECKING:
     from atlasgen.emit.triton_kernel import KernelEmitter
 
 
-ROW_AXES = ROWS | {"h"}
+ROW_AXES = ROWS | EARLIER
 
 
 class Loads:
@@ -39,6 +39,8 @@ class Loads:
         """The index vector of an axis."""
         if dim == "h":
             return "(halo_row + HALO)"
+        if dim in SOURCES:
+            return "(reached + HALO)"
         if dim == "c":
             return "age_lane"
         if dim in WIDE:
@@ -63,7 +65,11 @@ class Loads:
             conditions[0] = first
         if len(dims) == 1:
             return conditions[0].strip("()") if " & " not in conditions[0] else conditions[0]
-        return f"{conditions[0]}[:, None] & {conditions[1]}[None, :]"
+        parts = [
+            f"{condition}[{', '.join(':' if own == place else 'None' for own in range(len(dims)))}]"
+            for place, condition in enumerate(conditions)
+        ]
+        return " & ".join(parts)
 
     def masked(self, dims: tuple[str, ...], loads: bool = False) -> str:
         """The arguments of a load or store that leave lanes outside alone; none for a single number."""
@@ -86,6 +92,8 @@ class Loads:
         return self.memory.row_address(tensor, row, self.lane(lanes[0]) if lanes else None)
 
     def _row_mask(self, dim: str, held: bool = False) -> str:
+        if dim in SOURCES:
+            return "is_held_reached" if held else "is_reached"
         kind = "halo" if dim == "h" else "source" if self.emitter.position(dim) == "source" else "row"
         if held:
             return {"halo": "is_held_halo", "source": "is_held_source", "row": "is_held"}[kind]
@@ -166,6 +174,8 @@ class Loads:
             text = "(halo_row >= earliest - seen) & (halo_row < tl.minimum(last, 0))"
             own = "" if node.get("every") is None else f" & ({_place(node)} + halo_row >= 0)"
             return f"({text}{own})"
+        if dim in SOURCES:
+            return "((reached >= earliest - seen) & (reached < last))"
         row = self.emitter.position(dim)
         return f"(({row} >= first - seen) & ({row} < last))"
 
@@ -192,9 +202,12 @@ class Loads:
 
     def _load_rows(self, node: Node) -> str:
         """Rows of a token tensor; in a resumed call the window's rows of earlier calls too."""
+        if "g" in node.dims:  # the same rows as along p
+            dims = ordered("p" if dim == "g" else dim for dim in node.dims)
+            return self.emitter.operand(Node("leaf", (), dims, **dict(node.attrs)))
         address = self.row_address(node["name"], node.dims)
         text = f"tl.load({address}, mask={self.row_mask(node.dims)}, other=0.0).to(tl.float32)"
-        if node["name"] not in self.windowed or node.dims[:1] not in (("s",), ("h",)):
+        if node["name"] not in self.windowed or node.dims[:1] not in (("s",), ("h",), ("p",)):
             return text
         row_dim = node.dims[0]
         lane = self.lane(node.dims[1]) if len(node.dims) > 1 else None
@@ -234,6 +247,9 @@ class Loads:
         if store.streams:
             self.streams.store(store, text)
             return
+        if store.place == "halo" and {*axes[:1]} & {*SOURCES}:
+            self._store_halo(store, text)
+            return
         lanes = [self.lane(dim) for dim in axes]
         own = tuple(dim for dim in axes if self.lane(dim) not in NUMBERS)
         value = self.emitter.align(text, node.dims, own) if node.op != "const" else text
@@ -246,6 +262,17 @@ class Loads:
         if opened:
             self.writer.pop()
 
+    def _store_halo(self, store: Store, text: str) -> None:
+        """Write the halo's part of a value of all rows that windows reach."""
+        lanes = [self.lane(dim) for dim in store.axes]
+        value = self.emitter.align(text, store.node.dims, store.axes)
+        opened = self._once(store.axes)
+        address = self.memory.block_address(store.target, store.buffer_axes, lanes)
+        mask = self.mask(store.axes, "(reached < 0)")
+        self.writer.line(f"tl.store({address}, {value}, mask={mask})")
+        if opened:
+            self.writer.pop()
+
     def _once(self, axes: tuple[str, ...]) -> bool:
         """Where programs share a block by tiles of V, only the first writes what has no V."""
         shared = self.emitter.kernel.values == "parallel" and "V" not in axes
@@ -254,8 +281,10 @@ class Loads:
         return shared
 
     def _store_rows(self, store: Store, value: str, lanes: list[str]) -> None:
-        address = self.row_address(store.target, store.axes)
-        self.writer.line(f"tl.store({address}, {value}, mask={self.row_mask(store.axes)})")
+        address, mask = self.row_address(store.target, store.axes), self.row_mask(store.axes)
+        if {*store.axes[:1]} & {*SOURCES}:
+            mask = self.mask(store.axes, "(is_reached & (reached >= 0))")
+        self.writer.line(f"tl.store({address}, {value}, mask={mask})")
         if store.window:
             lane = lanes[1] if len(lanes) > 1 else None
             self.memory.flag("RESUME")

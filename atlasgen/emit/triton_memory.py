@@ -127,7 +127,13 @@ class Memory:
         size = " * ".join(extent_name(dim) for dim in dims)
         if len(dims) == 1:
             return f"{slot} * {size} + {lanes[0]}"
-        first, second = lanes
         if NUMBERS.isdisjoint(lanes):
-            first, second = f"{first}[:, None]", f"{second}[None, :]"
-        return f"{slot} * ({size}) + {first} * {extent_name(dims[1])} + {second}"
+            lanes = [f"{lane}[{_only(place, len(dims))}]" for place, lane in enumerate(lanes)]
+        steps = [[extent_name(dim) for dim in dims[place + 1 :]] for place in range(len(dims))]
+        terms = [" * ".join([lane, *step]) for lane, step in zip(lanes, steps, strict=True)]
+        return f"{slot} * ({size}) + {' + '.join(terms)}"
+
+
+def _only(place: int, axes: int) -> str:
+    """The index that gives a vector one axis of several."""
+    return ", ".join(":" if own == place else "None" for own in range(axes))

@@ -8,13 +8,13 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from atlasgen.emit import channel_library, tile_library
-from atlasgen.emit.axes import FEATURES
+from atlasgen.emit.axes import FEATURES, SOURCES
 from atlasgen.emit.formatting import formatted
 from atlasgen.emit.monomials import with_monomials
 from atlasgen.emit.naming import LINE
 from atlasgen.emit.plan import Kernel, Plan, Structure
 from atlasgen.emit.planner import make_plan
-from atlasgen.emit.triton_kernel import SYSTEMS, KernelEmitter
+from atlasgen.emit.triton_kernel import SOLVING, KernelEmitter
 from atlasgen.emit.triton_memory import Argument
 from atlasgen.ir.node import Node
 from atlasgen.ir.program import Carry
@@ -25,6 +25,7 @@ GENERATOR = "1"
 CONSTANTS = {
     "ROWS": "tokens per block",
     "HALO": "rows before a block that its windows reach",
+    "SOURCES": "the halo's rows and the block's",
     "HELD": "rows that the state keeps of earlier calls",
     "WINDOW": "tokens per window",
 }
@@ -65,7 +66,7 @@ class FunctionEmitter:
             new[node]: text for node, text in program.equations.items() if node in new
         }
         self.emitter = KernelEmitter(kernel, names, equations)
-        self.emitter.systems = any(node.op in SYSTEMS for node in program.nodes())
+        self.emitter.systems = any(node.op in SOLVING for node in program.nodes())
         self.emitter.loads.windowed = frozenset(scheduled.windowed)
         for capture in () if kernel.backwards else program.captures:
             self.emitter.loads.streams.captured.setdefault(capture.carry, []).append(capture.name)
@@ -133,6 +134,8 @@ class FunctionEmitter:
         if "h" in dims:
             write("halo_row = tl.arange(0, BLOCK_HALO)")
             write("halo_row = tl.where(halo_row < HALO, halo_row - HALO, ROWS)  # negative: before the block")
+        if dims & {*SOURCES}:
+            write("reached = tl.arange(0, BLOCK_SOURCES) - HALO  # rows that windows reach")
         for dim in FEATURES[:-1]:  # V may be in tiles
             if dim in dims and dim != self.emitter.walked:
                 self.emitter.lanes_of(dim)
@@ -180,8 +183,13 @@ class FunctionEmitter:
         held = bool(self.emitter.loads.windowed)
         if held and not self.unit:
             write("is_held = (row < first) & (row >= first - HELD)")
-        if "h" in dims:
+        if dims & {"h", *SOURCES}:
             write("earliest = tl.cast(tl.maximum(-start, -HALO), tl.int32)")
+        if dims & {*SOURCES}:
+            write("is_reached = (reached >= earliest) & (reached < last)")
+            if held:
+                write("is_held_reached = (reached < earliest) & (reached >= earliest - HELD)")
+        if "h" in dims:
             write("is_halo = (halo_row >= earliest) & (halo_row < tl.minimum(last, 0))")
             if held:
                 write("is_held_halo = (halo_row < earliest) & (halo_row >= earliest - HELD)")

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 import triton
 
-from atlasgen.emit.axes import state_axis, walked_axis
+from atlasgen.emit.axes import WALKS, state_axis, walked_axis
 from atlasgen.emit.plan import Structure
 from atlasgen.emit.refusals import kernel_schedule
 from atlasgen.emit.single_rows import TOKEN_FORMS, has_token_matrices
@@ -68,6 +68,8 @@ _OWN_TILES = {
 _TIED = Configuration(DEFAULT.structure, Tiles(_OWN_TILES, _THIN))
 # Where channels are systems of their own, beside the values' gradients are those of the factors.
 _BY_CHANNEL = Configuration(DEFAULT.structure, Tiles(_OWN_TILES | {"output_gradient_v": _THIN}, _THIN))
+# Rules whose rows are walked: all rows' errors of a tile of V stay in the registers.
+_WALKED = Configuration(Structure("split", "all", False, 4), Tiles(others=KernelTiles(block_v=16, warps=8)))
 _NO_LIMIT = 1 << 30
 
 
@@ -97,6 +99,9 @@ def _default_configuration(rule: MemoryRule, target: str | None, name: str | Non
     if program.block == 1 and walked_axis(program) != "F":
         # Every kernel reads the state, and of one row nothing else is worth more than a read of that.
         return Configuration(structure_of_form("fused"), Tiles(others=KernelTiles(warps=8)))
+    walks = any(node.op in WALKS for node in program.nodes())
+    if walks:
+        return replace(_WALKED, structure=replace(_WALKED.structure, walk=walked_axis(program)))
     if state_axis(program) is None:
         operators = {node.op for node in program.nodes()}
         tied = _BY_CHANNEL if "unit_solve" in operators else _TIED

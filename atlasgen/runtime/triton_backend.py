@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from atlasgen.emit.axes import is_anchor
+from atlasgen.emit.axes import SOURCES, is_anchor
 from atlasgen.emit.backward_plan import head_gradient
 from atlasgen.emit.plan import SINGLE, Kernel
 from atlasgen.emit.refusals import kernel_schedule, refuse_without_kernels
@@ -164,7 +164,7 @@ class Call:
             tuple(own.items()),
         )
         self.extent = {"K": key, "V": value, "h": program.halo, "c": program.window, **own}
-        self.extent |= dict.fromkeys("rjis", owner.chunk)
+        self.extent |= dict.fromkeys("rjis", owner.chunk) | dict.fromkeys(SOURCES, owner.chunk + program.halo)
         initial = any(self.tensors.get(carry.name) is not None for carry in program.carries)
         self.flags = {
             "RESUME": resume,
@@ -270,7 +270,7 @@ class Call:
         for store in kernel.stores:
             if store.place in ("halo", "blocks") and store.target not in self.tensors:
                 by_row = kernel.single_rows and SINGLE in store.axes
-                self.tensors[store.target] = self.blocks(store.axes, by_row)
+                self.tensors[store.target] = self.blocks(store.buffer_axes, by_row)
             elif store.place == "token":
                 self.tensors[store.target] = self._per_row(store.axes)
         if kernel.checkpoint and kernel.loop == "reverse":
@@ -334,9 +334,12 @@ class Call:
 
     def add_halos(self, found: dict[str, Tensor]) -> None:
         """Add the gradients of halo rows to the rows they belong to."""
-        for part in self.owner.scheduled.backward.contributions:
-            if part.leaf["kind"] == "token" and part.leaf["segment"] == "halo":
-                self._add_halo(part.tensor, found)
+        if not self.sizes.halo:
+            return
+        parts = self.owner.scheduled.backward.contributions
+        rows = [part for part in parts if part.leaf["kind"] == "token" and part.leaf["segment"] != "block"]
+        for name in dict.fromkeys(part.tensor for part in rows):
+            self._add_halo(name, found)
 
     def _add_halo(self, name: str, found: dict[str, Tensor]) -> None:
         sizes = self.sizes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,7 +22,25 @@ from atlasgen.spec.micro_steps import of_rows
 from atlasgen.spec.rule import MemoryRule
 
 DEFAULT_CHUNK = 64
+LARGEST_WALK = 2048  # rows times sources whose errors, of a tile of V, the registers of a kernel hold
+SMALLEST_TILE = 16  # tl.dot takes no smaller extent
 WALKED_CHUNK = 16  # where rows are walked: each costs a product with all sources of its block
+
+
+def chunk_of(schedule: str, window: int) -> int:
+    """Rows per block, where any number gives the same result."""
+    if schedule == "gram":
+        return WALKED_CHUNK
+    chunk = DEFAULT_CHUNK
+    while chunk < window - 1:
+        chunk *= 2
+    return chunk
+
+
+def held_errors(window: int) -> int:
+    """How many errors of a block of rows that are walked a kernel holds for each value of V, with padding."""
+    rows = chunk_of("gram", window)
+    return math.prod(max(SMALLEST_TILE, 1 << (size - 1).bit_length()) for size in (rows, rows + window - 1))
 
 
 @dataclass(frozen=True)
@@ -38,10 +57,7 @@ class Scheduled:
         """Rows per block: the rule's block where it matters, else a choice that holds a window."""
         if self.forward.block is not None:
             return self.forward.block
-        chunk = WALKED_CHUNK if self.schedule == "gram" else DEFAULT_CHUNK
-        while chunk < self.forward.window - 1:
-            chunk *= 2
-        return chunk
+        return chunk_of(self.schedule, self.forward.window)
 
     @property
     def tokens(self) -> float:
@@ -82,7 +98,6 @@ class Scheduled:
         return tuple(name for name in found if not name.startswith("log_") and name != "lr")
 
 
-# By preference: the first that serves a rule is its schedule. Long blocks prefer their pieces.
 _FORMS: dict[str, Callable[[MemoryRule], DualForm]] = {
     "dual": lambda rule: HeldForm(rule) if is_held(rule) else DualForm(rule),
     "pieces": lambda rule: HeldInPieces(rule) if is_held(rule) else InPieces(rule),
@@ -93,10 +108,25 @@ _FORMS: dict[str, Callable[[MemoryRule], DualForm]] = {
 SCHEDULES = tuple(_FORMS)
 
 
+def preference(rule: MemoryRule) -> tuple[str, ...]:
+    """The schedules in the order of preference: the first that serves a rule is its schedule.
+
+    Long blocks are taken in pieces, and what is solved at once comes before what is walked. `gram` comes
+    before `recurrent` where features are products of a key's entries: each token of a window pays for all
+    features at every row in `recurrent`, and once a block in `gram`. With features as many as a key's entries
+    the walk costs more than that saves. A window whose errors kernels do not hold is `recurrent`'s.
+    """
+    first = ["pieces"] if prefers_pieces(of_rows(rule)) else []
+    features = rule.features
+    products = features.kind == "poly" and features.basis != "powers" and features.degree > 1
+    if products and held_errors(int(rule.window.length)) <= LARGEST_WALK:
+        return tuple(dict.fromkeys([*first, "dual", "pieces", "wy", "gram", "recurrent"]))
+    return tuple(dict.fromkeys([*first, *SCHEDULES]))
+
+
 def admitted(rule: MemoryRule) -> dict[str, list[Refusal]]:
     """Every schedule with its refusals of the rule, in the order of preference; none: it serves the rule."""
-    first = ["pieces"] if prefers_pieces(of_rows(rule)) else []
-    return {name: refusals(rule, name) for name in dict.fromkeys([*first, *SCHEDULES])}
+    return {name: refusals(rule, name) for name in preference(rule)}
 
 
 def refused(rule: MemoryRule) -> list[Refusal]:

@@ -16,15 +16,19 @@ RULES = (
     "longhorn",
 )  # fmt: skip
 TARGETS = ("sm_80", "sm_89", "sm_90", "sm_100", "gfx942")
-# (rule, target, K and V) -> the one kernel that may spill, and how many bytes: two states, of 128 x 16 each.
-SPILLS = {("titans_exact", "sm_100", 128): ("state_gradient", 24)}
+# (rule, target, K and V) -> the one kernel that may spill, and how many bytes: two states, of 128 x 16 each,
+# and the errors of a block.
+SPILLS = {
+    ("titans_exact", "sm_100", 128): ("state_gradient", 24),
+    ("omeganet_exact", "sm_100", 64): ("value_sums_d_memory_next_of_errors", 8),
+}
 EVERY = [(name, target, size) for name in RULES for target in TARGETS for size in (64, 128)]
 
 
-def check(name: str, target: str, size: int) -> None:
-    """Compile every kernel of a training step in bfloat16 for a target."""
+def check(name: str, target: str, size: int, by: str | None = None) -> None:
+    """Compile every kernel of a training step in bfloat16 for a target; by: a schedule other than its own."""
     rule = load_rule(name)
-    scheduled, configuration = schedule(rule), default_configuration(rule, target)
+    scheduled, configuration = schedule(rule, by), default_configuration(rule, target, by)
     program, chunk = scheduled.forward, scheduled.chunk
     own = tuple(own_extents(rule, program, size, size).items())
     sizes = CallSizes(2, 4 * chunk, 2, size, size, chunk, 4, program.halo, program.window, own)
@@ -44,6 +48,14 @@ def check(name: str, target: str, size: int) -> None:
 @pytest.mark.parametrize("name", ["gated_deltanet", "gla", "longhorn"])
 def test_a_training_step_does_not_spill(name: str) -> None:
     check(name, "gfx942", 64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("size", (64, 128))
+@pytest.mark.parametrize("name", ["omeganet_exact", "titans_exact"])
+def test_no_walk_over_rows_spills(name: str, target: str, size: int) -> None:
+    check(name, target, size, "gram")
 
 
 @pytest.mark.slow

@@ -9,13 +9,12 @@ import pytest
 import sympy
 import torch
 
-from atlasgen.emit.refusals import kernel_refusals
+from atlasgen.emit.axes import WALKS
 from atlasgen.ir import build
 from atlasgen.ir.differentiate import backpropagate, row_function
 from atlasgen.ir.node import Node, walk
 from atlasgen.ir.operators import OPERATORS, Operator
 from atlasgen.ir.printing import TorchPrinter, TritonPrinter
-from atlasgen.ir.program import BlockProgram
 from atlasgen.ir.scalar import inverse_root, placeholder, power, root, signed_power
 from atlasgen.spec.expression import gelu, gelu_slope, logcosh, sigmoid, softplus
 from tests.ir.evaluate import (
@@ -189,22 +188,9 @@ def test_every_operator_has_every_rule():
         rules = ["derivative", "torch", "triton"]
         if name in ("leaf", "const"):  # loads, and numbers: they have no arguments
             rules = rules[1:] if name == "const" else []
-        if operator.only_torch:  # programs with it are refused by name, see the test below
-            assert type(operator).triton is Operator.triton, f"{name} has kernels"
-            rules.remove("triton")
         for rule in rules:
             assert getattr(type(operator), rule) is not getattr(Operator, rule), f"{name} has no {rule}"
         assert operator.flops is not None and operator.keeps_zero is not None
-
-
-def test_kernels_refuse_what_has_no_triton_text():
-    """An operator may have no kernels if a program that has it is refused, by its name."""
-    missing = [name for name, operator in OPERATORS.items() if operator.only_torch]
-    assert missing == ["exact_errors", "exact_errors_gradient"]
-    for name in missing:
-        node = {**CASES, **ONCE}[name]
-        program = BlockProgram("refused", {"y": node}, (), (), 1, 0, None)
-        assert any(entry.value == OPERATORS[name].only_torch for entry in kernel_refusals(program)), name
 
 
 def test_every_operator_has_a_case():
@@ -337,13 +323,13 @@ def test_lanes_that_are_zero_stay_zero_where_the_rule_says_so(name):
             continue  # its argument is not zero there
         if node.op in ("cumsum", "decay", "decay_from_start", "decay_to_end"):
             continue  # along rows, whose padding is masked by `live`
+        if node.op in ("softmax", *WALKS):
+            continue  # masks its own padding lanes, which only a tile has
         arrays = arrays_for(name)
         for leaf in walk([node]):
             if leaf.op == "leaf" and dim in leaf.dims:
                 arrays[leaf["name"]].select(3 + leaf.dims.index(dim), -1).zero_()
         padded = value_of(node, arrays).select(3 + node.dims.index(dim), -1)
-        if node.op == "softmax":
-            continue  # masks its own padding lanes, which only a tile has
         assert not padded.any(), dim
 
 

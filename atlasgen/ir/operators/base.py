@@ -39,12 +39,15 @@ class TileContext(Protocol):
         """A matrix product in the kernel's dot precision, or a broadcast sum for vectors."""
         ...
 
+    def walked_rows(self, node: Node, args: list[str]) -> str:
+        """The variable of a value that statements, a loop over the block's rows, make."""
+        ...
+
 
 class Operator:
     """Base of all operators; `name` is the node's `op`."""
 
     name: str = ""
-    only_torch: str = ""  # the schedule that makes it, where it has no `triton`: kernels refuse that by name
 
     def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
         """The gradient of argument `index`, before summing over axes it does not have."""

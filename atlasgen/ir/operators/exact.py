@@ -22,7 +22,7 @@ from dataclasses import dataclass
 
 from atlasgen.ir import build
 from atlasgen.ir.node import Node
-from atlasgen.ir.operators.base import Operator, size
+from atlasgen.ir.operators.base import Operator, TileContext, size
 from atlasgen.ir.operators.contraction import Sum
 from atlasgen.ir.operators.elementwise import Add, Const, Map, Rename
 from atlasgen.ir.row_function import RowFunction
@@ -32,8 +32,8 @@ _WITHIN: dict[str, Operator] = {entry.name: entry for entry in (Const(), Map(), 
 
 
 @dataclass(frozen=True)
-class _Parts:
-    """The arguments of a node: G, L, Gamma, then a_m and x_m by pairs, then what e is given."""
+class Parts:
+    """The arguments of an `exact_errors`: G, L, Gamma, then a_m and x_m by pairs, then what e is given."""
 
     scores: Node
     links: Node
@@ -43,7 +43,7 @@ class _Parts:
     operands: Sequence[Node]
 
     @classmethod
-    def of(cls, node: Node) -> _Parts:
+    def of(cls, node: Node) -> Parts:
         scores, links, window, *rest = node.args
         terms = node["terms"]
         return cls(scores, links, window, rest[:terms], rest[terms : 2 * terms], rest[2 * terms :])
@@ -67,14 +67,13 @@ class ExactErrors(Operator):
     and x_m [p, V], then e's other arguments, by p or by head."""
 
     name = "exact_errors"
-    only_torch = "gram"
 
     def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
         argument = node.args[index]
         if node.args.index(argument) != index:
             return None  # its gradient is that of its first place
         places = [place for place, other in enumerate(node.args) if other is argument]
-        parts, function = _Parts.of(node), node["function"]
+        parts, function = Parts.of(node), node["function"]
         predicted = parts.predictions(node)
         whole = build.exact_errors_gradient(
             function, predicted, gradient, parts.scores, parts.links, parts.window, parts.operands
@@ -86,24 +85,26 @@ class ExactErrors(Operator):
         terms = node["terms"]
         scores, links, window, *rest = args
         pairs = [f"({a}, {x})" for a, x in zip(rest[:terms], rest[terms : 2 * terms], strict=True)]
-        operands = _operand_texts(_Parts.of(node).operands, rest[2 * terms :])
+        operands = _operand_texts(Parts.of(node).operands, rest[2 * terms :])
         function = function_text(node["function"].value)
         matrices = f"{scores}, {links}, {window}"
         return f"blocks.exact.errors({function}, {matrices}, [{', '.join(pairs)}], {operands}, halo, window)"
 
+    def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
+        return tile.walked_rows(node, args)
+
     def flops(self, node: Node, extent: dict[str, int]) -> int:
-        parts = _Parts.of(node)
+        parts = Parts.of(node)
         return _walked(node, extent) + 2 * len(parts.rows) * _inside(node, extent)
 
     def keeps_zero(self, node: Node, dim: str) -> bool:
-        return False  # rows without a token predict too
+        return dim == "V"  # the loop over rows masks them
 
 
 class ExactErrorsGradient(Operator):
     """D [i, p, V] from the predictions [r, p, V], the gradients dE [i, p, V], G, L, Gamma and e's others."""
 
     name = "exact_errors_gradient"
-    only_torch = "gram"
 
     def derivative(self, node: Node, gradient: Node, index: int) -> Node | None:
         raise NotImplementedError("a block program is differentiated once")
@@ -113,18 +114,21 @@ class ExactErrorsGradient(Operator):
         function = function_text(node["function"].slopes[0])
         return f"blocks.exact.gradient({function}, {', '.join(args[:5])}, {operands}, halo, window)"
 
+    def triton(self, node: Node, args: list[str], tile: TileContext) -> str:
+        return tile.walked_rows(node, args)
+
     def flops(self, node: Node, extent: dict[str, int]) -> int:
         return _walked(node, extent)
 
     def keeps_zero(self, node: Node, dim: str) -> bool:
-        return False
+        return dim == "V"
 
 
 @dataclass(frozen=True)
 class _Gradient:
     """The gradients of all arguments from D [r, p, V], by place."""
 
-    parts: _Parts
+    parts: Parts
     function: RowFunction
     errors: Node
     predicted: Node

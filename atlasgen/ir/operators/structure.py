@@ -31,7 +31,7 @@ class Mask(Operator):
         return f"tl.where({age_condition(node, row, column, tile)}, {value}, 0.0)"
 
     def keeps_zero(self, node: Node, dim: str) -> bool:
-        return dim in node.args[0].dims or dim in "rjish"
+        return dim in node.args[0].dims or dim in "rjishpg"
 
 
 def age_condition(node: Node, row: str, column: str, tile: TileContext) -> str:
