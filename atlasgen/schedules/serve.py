@@ -117,9 +117,9 @@ def preference(rule: MemoryRule) -> tuple[str, ...]:
     the walk costs more than that saves. A window whose errors kernels do not hold is `recurrent`'s.
     """
     first = ["pieces"] if prefers_pieces(of_rows(rule)) else []
-    features = rule.features
+    features, window = rule.features, rule.window.length
     products = features.kind == "poly" and features.basis != "powers" and features.degree > 1
-    if products and held_errors(int(rule.window.length)) <= LARGEST_WALK:
+    if products and window != "all" and held_errors(int(window)) <= LARGEST_WALK:
         return tuple(dict.fromkeys([*first, "dual", "pieces", "wy", "gram", "recurrent"]))
     return tuple(dict.fromkeys([*first, *SCHEDULES]))
 

@@ -365,3 +365,8 @@ def test_a_rule_has_it_where_features_are_products_of_entries():
     assert schedule(gram("learned coefficients", window=1, loss="l2")).schedule == "wy"
     result = run_case(make_case(gram("polynomial features"), Shape(T=4), seed=1), "torch")
     assert torch.isfinite(result.values["y"]).all()
+
+
+def test_a_window_of_all_tokens_is_refused_by_name():
+    with pytest.raises(CompileError, match=r"window\.length"):
+        atlasgen.compile(rule_from_table({"rule": "all", "window": "all", "features": POLY}), "torch")
