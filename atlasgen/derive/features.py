@@ -25,7 +25,7 @@ def elementwise_feature(features: Features) -> sympy.Expr:
         return x * sigmoid(x)
     if features.kind == "elu1":
         # exp(min(x, 0)) keeps the branch that is not taken finite.
-        return sympy.Piecewise((x + 1, x >= 0), (sympy.exp(sympy.Min(x, 0)), True))
+        return sympy.Piecewise((x + 1, x > 0), (sympy.exp(sympy.Min(x, 0)), True))
     expression = parse_expression(features.expression or "", ("x",), field="features.expression")
     return expression.subs(symbol("x"), x)
 

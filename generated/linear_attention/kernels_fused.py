@@ -94,7 +94,7 @@ def forward(
             other=0.0,
         ).to(tl.float32)
         # phi(q)
-        queries = tl.where(is_feature[None, :], tl.where(q >= 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
+        queries = tl.where(is_feature[None, :], tl.where(q > 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
         product = tl.dot(queries.to(DOT), memory.to(DOT), input_precision=PRECISION)
         live_2 = live.to(tl.float32)
         k = tl.load(
@@ -103,7 +103,7 @@ def forward(
             other=0.0,
         ).to(tl.float32)
         # X = phi(k)
-        features = tl.where(is_feature[None, :], tl.where(k >= 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
+        features = tl.where(is_feature[None, :], tl.where(k > 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
         # Q X^T
         scores = tl.dot(queries.to(DOT), tl.trans(features.to(DOT)), input_precision=PRECISION)
         # (Q X^T) * P
@@ -237,7 +237,7 @@ def backward(
             other=0.0,
         ).to(tl.float32)
         # phi(q)
-        queries = tl.where(is_feature[None, :], tl.where(q >= 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
+        queries = tl.where(is_feature[None, :], tl.where(q > 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
         memory = tl.load(
             memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
             mask=is_feature[:, None] & is_value[None, :],
@@ -251,7 +251,7 @@ def backward(
             other=0.0,
         ).to(tl.float32)
         # X = phi(k)
-        features = tl.where(is_feature[None, :], tl.where(k >= 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
+        features = tl.where(is_feature[None, :], tl.where(k > 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
         # Q X^T
         scores = tl.dot(queries.to(DOT), tl.trans(features.to(DOT)), input_precision=PRECISION)
         # (Q X^T) * P
@@ -279,11 +279,7 @@ def backward(
         product_5 = tl.dot(d_scores.to(DOT), features.to(DOT), input_precision=PRECISION)
         product_6 = tl.dot(d_reads.to(DOT), tl.trans(memory.to(DOT)), input_precision=PRECISION)
         d_queries = d_total_weight[:, None] * normaliser[None, :] + product_5 + product_6
-        value_3 = tl.where(
-            is_feature[None, :],
-            tl.where(q >= 0.0, 1.0, tl.where(q < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, q))),
-            0.0,
-        )
+        value_3 = tl.where(q > 0.0, 1.0, tl.where(q < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, q)))
         d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
         tl.store(
             d_q_block + row[:, None] * d_q_row + feature[None, :],
@@ -293,11 +289,7 @@ def backward(
         product_7 = tl.dot(v.to(DOT), tl.trans(d_memory_next.to(DOT)), input_precision=PRECISION)
         product_8 = tl.dot(tl.trans(d_scores.to(DOT)), queries.to(DOT), input_precision=PRECISION)
         d_features = (d_normaliser_next[None, :] + product_7) * live_2[:, None] + product_8
-        value_4 = tl.where(
-            is_feature[None, :],
-            tl.where(k >= 0.0, 1.0, tl.where(k < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, k))),
-            0.0,
-        )
+        value_4 = tl.where(k > 0.0, 1.0, tl.where(k < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, k)))
         d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
         tl.store(
             d_k_block + row[:, None] * d_k_row + feature[None, :],

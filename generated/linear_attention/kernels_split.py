@@ -96,7 +96,7 @@ def state(
             # X = phi(k)
             features = tl.where(
                 is_feature[None, :],
-                tl.where(k >= 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))),
+                tl.where(k > 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))),
                 0.0,
             )
             value_2 = live_2[:, None] * features
@@ -180,7 +180,7 @@ def output(
         other=0.0,
     ).to(tl.float32)
     # phi(q)
-    queries = tl.where(is_feature[None, :], tl.where(q >= 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
+    queries = tl.where(is_feature[None, :], tl.where(q > 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
     memory = tl.load(
         memory_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
         mask=is_feature[:, None] & is_value[None, :],
@@ -194,7 +194,7 @@ def output(
         other=0.0,
     ).to(tl.float32)
     # X = phi(k)
-    features = tl.where(is_feature[None, :], tl.where(k >= 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
+    features = tl.where(is_feature[None, :], tl.where(k > 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
     # Q X^T
     scores = tl.dot(queries.to(DOT), tl.trans(features.to(DOT)), input_precision=PRECISION)
     # (Q X^T) * P
@@ -278,7 +278,7 @@ def value_sums(
         other=0.0,
     ).to(tl.float32)
     # phi(q)
-    queries = tl.where(is_feature[None, :], tl.where(q >= 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
+    queries = tl.where(is_feature[None, :], tl.where(q > 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
     live_2 = live.to(tl.float32)
     k = tl.load(
         k_block + row[:, None] * k_row + feature[None, :],
@@ -286,7 +286,7 @@ def value_sums(
         other=0.0,
     ).to(tl.float32)
     # X = phi(k)
-    features = tl.where(is_feature[None, :], tl.where(k >= 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
+    features = tl.where(is_feature[None, :], tl.where(k > 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
     # Q X^T
     scores = tl.dot(queries.to(DOT), tl.trans(features.to(DOT)), input_precision=PRECISION)
     # (Q X^T) * P
@@ -416,7 +416,7 @@ def state_gradient(
             other=0.0,
         ).to(tl.float32)
         # phi(q)
-        queries = tl.where(is_feature[None, :], tl.where(q >= 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
+        queries = tl.where(is_feature[None, :], tl.where(q > 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
         normaliser = tl.load(normaliser_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
         product = tl.sum(queries * normaliser[None, :], 1)
         # z . phi(q)
@@ -433,7 +433,7 @@ def state_gradient(
             # X = phi(k)
             features = tl.where(
                 is_feature[None, :],
-                tl.where(k >= 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))),
+                tl.where(k > 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))),
                 0.0,
             )
             # Q X^T
@@ -525,7 +525,7 @@ def output_gradient_v(
         other=0.0,
     ).to(tl.float32)
     # X = phi(k)
-    features = tl.where(is_feature[None, :], tl.where(k >= 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
+    features = tl.where(is_feature[None, :], tl.where(k > 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
     d_memory_next = tl.load(
         d_memory_next_blocks_pointer + slot * (K * V) + feature[:, None] * V + value[None, :],
         mask=is_feature[:, None] & is_value[None, :],
@@ -544,7 +544,7 @@ def output_gradient_v(
         other=0.0,
     ).to(tl.float32)
     # phi(q)
-    queries = tl.where(is_feature[None, :], tl.where(q >= 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
+    queries = tl.where(is_feature[None, :], tl.where(q > 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
     normaliser = tl.load(normaliser_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
     product_2 = tl.sum(queries * normaliser[None, :], 1)
     # Q X^T
@@ -629,7 +629,7 @@ def output_gradient_q(
         other=0.0,
     ).to(tl.float32)
     # phi(q)
-    queries = tl.where(is_feature[None, :], tl.where(q >= 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
+    queries = tl.where(is_feature[None, :], tl.where(q > 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
     normaliser = tl.load(normaliser_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
     product_2 = tl.sum(queries * normaliser[None, :], 1)
     live_2 = live.to(tl.float32)
@@ -639,7 +639,7 @@ def output_gradient_q(
         other=0.0,
     ).to(tl.float32)
     # X = phi(k)
-    features = tl.where(is_feature[None, :], tl.where(k >= 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
+    features = tl.where(is_feature[None, :], tl.where(k > 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
     # Q X^T
     scores = tl.dot(queries.to(DOT), tl.trans(features.to(DOT)), input_precision=PRECISION)
     # (Q X^T) * P
@@ -671,11 +671,7 @@ def output_gradient_q(
     d_scores = tl.where(row[:, None] >= row[None, :], d_attention * live_2[None, :], 0.0)
     product_3 = tl.dot(d_scores.to(DOT), features.to(DOT), input_precision=PRECISION)
     d_queries = d_total_weight[:, None] * normaliser[None, :] + product_3 + product
-    value_2 = tl.where(
-        is_feature[None, :],
-        tl.where(q >= 0.0, 1.0, tl.where(q < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, q))),
-        0.0,
-    )
+    value_2 = tl.where(q > 0.0, 1.0, tl.where(q < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, q)))
     d_q_block = d_q_pointer + (batch * tokens + start) * d_q_row + head * d_q_head
     tl.store(
         d_q_block + row[:, None] * d_q_row + feature[None, :],
@@ -755,7 +751,7 @@ def output_gradient_k(
         other=0.0,
     ).to(tl.float32)
     # phi(q)
-    queries = tl.where(is_feature[None, :], tl.where(q >= 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
+    queries = tl.where(is_feature[None, :], tl.where(q > 0.0, q + 1.0, tl.exp(tl.minimum(0.0, q))), 0.0)
     normaliser = tl.load(normaliser_blocks_pointer + slot * K + feature, mask=is_feature, other=0.0)
     product = tl.sum(queries * normaliser[None, :], 1)
     live_2 = live.to(tl.float32)
@@ -765,7 +761,7 @@ def output_gradient_k(
         other=0.0,
     ).to(tl.float32)
     # X = phi(k)
-    features = tl.where(is_feature[None, :], tl.where(k >= 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
+    features = tl.where(is_feature[None, :], tl.where(k > 0.0, k + 1.0, tl.exp(tl.minimum(0.0, k))), 0.0)
     # Q X^T
     scores = tl.dot(queries.to(DOT), tl.trans(features.to(DOT)), input_precision=PRECISION)
     # (Q X^T) * P
@@ -797,11 +793,7 @@ def output_gradient_k(
     d_scores = tl.where(row[:, None] >= row[None, :], d_attention * live_2[None, :], 0.0)
     product_2 = tl.dot(tl.trans(d_scores.to(DOT)), queries.to(DOT), input_precision=PRECISION)
     d_features = combined * live_2[:, None] + product_2
-    value_2 = tl.where(
-        is_feature[None, :],
-        tl.where(k >= 0.0, 1.0, tl.where(k < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, k))),
-        0.0,
-    )
+    value_2 = tl.where(k > 0.0, 1.0, tl.where(k < 0.0, 1.0, 0.0) * tl.exp(tl.minimum(0.0, k)))
     d_k_block = d_k_pointer + (batch * tokens + start) * d_k_row + head * d_k_head
     tl.store(
         d_k_block + row[:, None] * d_k_row + feature[None, :],

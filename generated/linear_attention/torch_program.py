@@ -13,7 +13,7 @@ def forward(blocks, count, rows, halo, window, resumed, q, memory, k, live, v, n
     row, halo_row = blocks.positions(rows, halo, False)
     block = None  # all blocks at once
     # X = phi(k)
-    features = blocks.where(k >= 0.0, k + 1.0, torch.exp(blocks.minimum(0.0, k)))
+    features = blocks.where(k > 0.0, k + 1.0, torch.exp(blocks.minimum(0.0, k)))
     value = features * live[..., :, None]
     product = torch.matmul(value.mT, v)
     total = value.sum(-2)
@@ -45,7 +45,7 @@ def forward(blocks, count, rows, halo, window, resumed, q, memory, k, live, v, n
     normaliser_blocks = blocks.stack(normaliser_list, normaliser_like)
     del normaliser_list
     # phi(q)
-    queries = blocks.where(q >= 0.0, q + 1.0, torch.exp(blocks.minimum(0.0, q)))
+    queries = blocks.where(q > 0.0, q + 1.0, torch.exp(blocks.minimum(0.0, q)))
     product_2 = torch.matmul(queries, memory_blocks)
     # Q X^T
     scores = torch.matmul(queries, features.mT)
@@ -99,7 +99,7 @@ def backward(
     block = None  # all blocks at once
     d_inverse_total = (d_y * saved_1).sum(-1)
     # phi(q)
-    queries = blocks.where(q >= 0.0, q + 1.0, torch.exp(blocks.minimum(0.0, q)))
+    queries = blocks.where(q > 0.0, q + 1.0, torch.exp(blocks.minimum(0.0, q)))
     product = (queries * normaliser[..., None, :]).sum(-1)
     # z . phi(q)
     total_weight = product + saved_0.sum(-1)
@@ -139,11 +139,11 @@ def backward(
     d_scores = d_attention * live[..., None, :] * blocks.band(row, row, 0, None, like)
     del d_attention
     # X = phi(k)
-    features = blocks.where(k >= 0.0, k + 1.0, torch.exp(blocks.minimum(0.0, k)))
+    features = blocks.where(k > 0.0, k + 1.0, torch.exp(blocks.minimum(0.0, k)))
     value_2 = d_total_weight[..., :, None] * normaliser[..., None, :]
     d_queries = blocks.add_product(blocks.add_product(value_2, d_scores, features, 1), d_reads, memory.mT, 1)
     del value_2
-    value_3 = blocks.where(q >= 0.0, 1.0, blocks.where(q < 0.0, 1.0, 0.0) * torch.exp(blocks.minimum(0.0, q)))
+    value_3 = blocks.where(q > 0.0, 1.0, blocks.where(q < 0.0, 1.0, 0.0) * torch.exp(blocks.minimum(0.0, q)))
     value_4 = d_queries * value_3
     del d_queries, value_3
     product_5 = torch.matmul(v, d_memory_next_blocks.mT)
@@ -151,7 +151,7 @@ def backward(
     del product_5
     d_features = blocks.add_product(value_5, d_scores.mT, queries, 1)
     del d_scores, queries, value_5
-    value_6 = blocks.where(k >= 0.0, 1.0, blocks.where(k < 0.0, 1.0, 0.0) * torch.exp(blocks.minimum(0.0, k)))
+    value_6 = blocks.where(k > 0.0, 1.0, blocks.where(k < 0.0, 1.0, 0.0) * torch.exp(blocks.minimum(0.0, k)))
     value_7 = d_features * value_6
     del d_features, value_6
     product_6 = torch.matmul(features * live[..., :, None], d_memory_next_blocks)
