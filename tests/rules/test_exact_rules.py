@@ -349,11 +349,12 @@ def test_a_forced_schedule_is_shown():
 
 
 def test_of_equally_near_schedules_recurrent_says_what_is_missing():
-    """It takes implicit steps, of one term: the triangular system takes none."""
+    """It takes implicit steps, of one term: Gram space takes none."""
     loss = {"kind": "l2", "key": "p"}
     rule = exact("delta", loss=loss, inputs={"p": "key"}, optimizer={"kind": "implicit", "lr": "token"})
     found = admitted(rule)
-    assert len(found["wy"]) == len(found["recurrent"]) == 1 and found["wy"] != found["recurrent"]
+    assert len(found["wy"]) == len(found["recurrent"]) == len(found["gram"]) == 1 != len(found["dual"])
+    assert found["gram"] != found["recurrent"]
     assert refused(rule) == found["recurrent"]
     with pytest.raises(CompileError, match="its step solves the l2 term of one token"):
         schedule(rule)

@@ -194,8 +194,7 @@ def test_a_normalised_read_is_refused_by_name():
     rule = rule_of("block", loss="dot", features="elu1", read={"normaliser": "sum"})
     with pytest.raises(CompileError, match=r"read\.normaliser.*micro-steps"):
         atlasgen.compile(rule, "torch")
-    with pytest.raises(CompileError, match=r"block\.size = 100.*block = 85"):
-        atlasgen.compile(rule_of("block", block=100), "triton")
+    atlasgen.compile(rule_of("block", block=100), "triton")  # 300 rows, in pieces
 
 
 ALONE = {"window": "1", "gate": "none", "optimizer": "gd", "update": "token", "nesterov": "no"}
