@@ -341,12 +341,13 @@ def test_every_pair_of_served_values_occurs_and_compiles(capsys):
     assert not missing, sorted(missing)[:5]
 
 
-def test_a_window_beyond_its_block_is_refused_with_a_reason():
-    table = {"rule": "beyond", "loss": "l2", "window": 5, "block": 4}
-    with pytest.raises(CompileError) as caught:
-        atlasgen.compile(rule_from_table(table), backend="torch")
-    assert caught.value.field == "window.length" and "4" in caught.value.reason
-    atlasgen.compile(rule_from_table({**table, "loss": "dot"}), backend="torch")
+def test_a_window_beyond_its_block_is_taken_token_by_token():
+    """No block's rows reach over two borders: `dual` says so, and the state of one token needs no more."""
+    rule = rule_from_table({"rule": "beyond", "loss": "l2", "window": 5, "block": 4})
+    assert schedule(rule).schedule == "recurrent"
+    with pytest.raises(CompileError, match=r"window\.length = 5: .* at most one border.* 4 tokens"):
+        atlasgen.compile(rule, backend="torch", schedule="dual")
+    assert schedule(rule_from_table({"rule": "beyond", "loss": "dot", "window": 5})).schedule == "dual"
 
 
 @pytest.mark.slow
