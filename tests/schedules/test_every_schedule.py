@@ -42,7 +42,7 @@ KERNELS = [case for case in CASES if not kernel_refusals(schedule(short(case[0])
 @cache
 def forced(backend: str, name: str) -> str:
     """The name of a backend that takes one schedule."""
-    own = f"{backend}_by_{name}"
+    own = f"{backend}_every_{name}"
     register_backend(own, lambda rule: PROGRAMS[backend](rule, None, name))
     return own
 
