@@ -87,11 +87,12 @@ def _readers(program: BlockProgram) -> Iterator[Refusal]:
 
 def _walks(program: BlockProgram) -> Iterator[Refusal]:
     """Windows whose errors, of all rows and sources of a block, no kernel holds."""
-    largest = max((size for size in range(1, LARGEST_WALK) if held_errors(size) <= LARGEST_WALK), default=1)
-    if program.window > largest and any(node.op in WALKS for node in program.nodes()):
-        reason = f"a kernel holds all errors of a block in registers, at most {LARGEST_WALK} for each value"
-        nearest = f'window = {largest} or schedule = "recurrent"'
-        yield Refusal("window.length", program.window, reason, nearest)
+    if not any(node.op in WALKS for node in program.nodes()) or held_errors(program.window) <= LARGEST_WALK:
+        return
+    largest = max((size for size in range(1, program.window) if held_errors(size) <= LARGEST_WALK), default=1)
+    reason = f"a kernel holds all errors of a block in registers, at most {LARGEST_WALK} for each value"
+    nearest = f'window = {largest} or schedule = "recurrent"'
+    yield Refusal("window.length", program.window, reason, nearest)
 
 
 def _is_linear(node: Node) -> bool:

@@ -20,13 +20,12 @@ from atlasgen.emit.plan import Structure
 from atlasgen.emit.tile_library import unit_inverse
 from atlasgen.errors import ArgumentError, CompileError
 from atlasgen.runtime import blocks
-from atlasgen.runtime.compile import Factory, register_backend
-from atlasgen.runtime.torch_backend import TorchProgram
 from atlasgen.schedules.serve import admitted, refused, schedule
 from atlasgen.spec import rule_from_table
 from atlasgen.spec.rule import MemoryRule
 from tests.emit.test_structures import backend_of
 from tests.rules.compare import BACKENDS, Case, Shape, check, deviations, error, make_case, run_case
+from tests.rules.forced import forced
 
 FIRST = {"kind": "token", "order": "decay_first"}
 MOMENTUM = {"kind": "momentum", "lr": "token", "theta": "token"}
@@ -94,7 +93,6 @@ STRUCTURES = (
     Structure("split", "vectors", True, 3),
     Structure("split", "all", False, 4),
 )
-_FORCED: dict[str, Factory] = {}
 each_rule = pytest.mark.parametrize("name", RULES)
 each_backend = pytest.mark.parametrize("backend", BACKENDS)
 # Interpreted, one within what a tile bears, one beyond it, and a reset.
@@ -156,15 +154,6 @@ def test_every_schedule_that_serves_a_rule_agrees(name):
     assert "wy" in serving
     for own in serving:
         check(case, forced(own), [(), (7,)])
-
-
-def forced(name: str) -> str:
-    """The name of a torch backend that takes a schedule."""
-    backend = f"torch_by_{name}"
-    if backend not in _FORCED:
-        _FORCED[backend] = lambda rule: TorchProgram(rule, None, name)
-        register_backend(backend, _FORCED[backend])
-    return backend
 
 
 @pytest.mark.parametrize("name", ["decay first", "momentum"])

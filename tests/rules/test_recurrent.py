@@ -17,15 +17,14 @@ from atlasgen.emit.plan import Structure
 from atlasgen.emit.triton_module import for_kernels
 from atlasgen.errors import CompileError
 from atlasgen.ir.node import ROWS
-from atlasgen.runtime.compile import Factory, register_backend
 from atlasgen.runtime.configuration import default_configuration, emitted_module
-from atlasgen.runtime.torch_backend import TorchProgram
 from atlasgen.runtime.triton_backend import TritonProgram
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import rule_from_table
 from atlasgen.spec.rule import MemoryRule
 from tests.emit.test_structures import backend_of
 from tests.rules.compare import Shape, check, error, make_case
+from tests.rules.forced import forced
 
 FIRST = {"kind": "token", "order": "decay_first"}
 MOMENTUM = {"kind": "momentum", "lr": "token", "theta": "token"}
@@ -138,16 +137,6 @@ RULES: dict[str, dict[str, Any]] = {
     "polynomial features": {"features": {"kind": "poly", "degree": 2}, "window": 2},
 }
 SPLIT = Structure("split", "all", True, 4, schedule="recurrent")
-_FORCED: dict[str, Factory] = {
-    "torch": lambda rule: TorchProgram(rule, None, "recurrent"),
-    "triton": lambda rule: TritonProgram(rule, None, "recurrent"),
-}
-
-
-def forced(backend: str) -> str:
-    """The name of a backend that takes this schedule."""
-    register_backend(f"{backend}_one_by_one", _FORCED[backend])
-    return f"{backend}_one_by_one"
 
 
 def rule_of(name: str, **more: Any) -> MemoryRule:
@@ -161,13 +150,13 @@ def rule_of(name: str, **more: Any) -> MemoryRule:
 def test_torch(name, T, start):
     rule = rule_of(name)
     case = make_case(rule, Shape(B=2, T=T, H=2, K=6, V=5), seed=T, start=start)
-    check(case, forced("torch"), [(), (T // 3,), (T - 1,)])
+    check(case, forced("recurrent", "torch"), [(), (T // 3,), (T - 1,)])
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_interpreted(name):
     case = make_case(rule_of(name), Shape(B=1, T=5, H=2, K=6, V=5), seed=3, start="state")
-    check(case, forced("triton"), [(2,)])
+    check(case, forced("recurrent", "triton"), [(2,)])
 
 
 @pytest.mark.parametrize("name", ["exact window", "decay by key channel", "window by age"])
@@ -218,7 +207,7 @@ def test_decays_of_one_channel(backend, value):
     """A channel that forgets does it alone; gradients of the others stay finite."""
     case = make_case(rule_of("decay by key channel"), Shape(B=1, T=6, H=1, K=6, V=5), seed=8, start="fresh")
     case.arguments["log_alpha"][..., 2] = value
-    check(case, forced(backend))
+    check(case, forced("recurrent", backend))
 
 
 @pytest.mark.parametrize("backend", ["torch", "triton"])
@@ -226,7 +215,7 @@ def test_window_gradients_over_many_borders(backend):
     """A token of an earlier call has the gradient of every later token whose window has it."""
     rule = rule_of("exact window", window=6)
     case = make_case(rule, Shape(B=1, T=9, H=1, K=6, V=5), seed=9, start="fresh")
-    check(case, forced(backend), [(), (5,), (5, 6)])
+    check(case, forced("recurrent", backend), [(), (5,), (5, 6)])
 
 
 @pytest.mark.parametrize(

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import cache
 
 import pytest
 
 from atlasgen.emit.refusals import kernel_refusals
-from atlasgen.runtime.compile import register_backend
-from atlasgen.runtime.torch_backend import TorchProgram
-from atlasgen.runtime.triton_backend import TritonProgram
 from atlasgen.schedules.serve import SCHEDULES, admitted, schedule
 from atlasgen.spec import load_rule, shipped_specs
 from atlasgen.spec.rule import MemoryRule
 from tests.rules.compare import Shape, check_random, make_case
-
-PROGRAMS: dict[str, Callable] = {"torch": TorchProgram, "triton": TritonProgram}
+from tests.rules.forced import forced
 
 
 def short(name: str) -> MemoryRule:
@@ -39,14 +33,6 @@ CASES = [(name, other) for name in shipped_specs() for other in others(short(nam
 KERNELS = [case for case in CASES if not kernel_refusals(schedule(short(case[0]), case[1]).forward)]
 
 
-@cache
-def forced(backend: str, name: str) -> str:
-    """The name of a backend that takes one schedule."""
-    own = f"{backend}_every_{name}"
-    register_backend(own, lambda rule: PROGRAMS[backend](rule, None, name))
-    return own
-
-
 def test_every_schedule_serves_some_shipped_rule_beside_its_own():
     served = {other for _, other in CASES} | {schedule(load_rule(name)).schedule for name in shipped_specs()}
     assert served == set(SCHEDULES)
@@ -55,10 +41,10 @@ def test_every_schedule_serves_some_shipped_rule_beside_its_own():
 @pytest.mark.parametrize(("name", "other"), CASES)
 def test_torch(name, other):
     case = make_case(short(name), Shape(B=2, T=11, H=2, K=5, V=5), seed=5, start="state")
-    assert check_random(case, forced("torch", other), [(), (6,)]) != "grows"
+    assert check_random(case, forced(other, "torch"), [(), (6,)]) != "grows"
 
 
 @pytest.mark.parametrize(("name", "other"), KERNELS)
 def test_interpreted(name, other):
     case = make_case(short(name), Shape(B=1, T=6, H=1, K=4, V=4), seed=5, start="state")
-    assert check_random(case, forced("triton", other), [(3,)]) != "grows"
+    assert check_random(case, forced(other, "triton"), [(3,)]) != "grows"

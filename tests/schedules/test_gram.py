@@ -19,16 +19,14 @@ from atlasgen.emit.plan import Structure
 from atlasgen.emit.refusals import kernel_refusals
 from atlasgen.errors import CompileError
 from atlasgen.runtime import exact
-from atlasgen.runtime.compile import Factory, register_backend
 from atlasgen.runtime.launch import KernelTiles, Tiles
-from atlasgen.runtime.torch_backend import TorchProgram
-from atlasgen.runtime.triton_backend import TritonProgram
 from atlasgen.schedules.serve import admitted, schedule
 from atlasgen.spec import load_rule, rule_from_table
 from atlasgen.spec.rule import MemoryRule
 from tests.emit.test_structures import backend_of
 from tests.rules.compare import BACKENDS, Shape, check, error, make_case, run_case
 from tests.rules.exact_strategies import drawn_exact_calls, exact_table, mended_exact
+from tests.rules.forced import forced
 from tests.rules.strategies import Choice
 from tests.rules.test_random_rules import outcome
 
@@ -103,7 +101,6 @@ QUICK = (
     "momentum, decay first", "decay first, toward initial", "by pair", "mean", "row loss with one threshold",
     "polynomial features", "normalised read, momentum",
 )  # fmt: skip
-_FORCED: dict[str, Factory] = {}
 each_rule = pytest.mark.parametrize("name", RULES)
 
 
@@ -111,16 +108,6 @@ def gram(name: str, **more: Any) -> MemoryRule:
     """A rule of `RULES`: l2, a window of three and a step per token where it does not say otherwise."""
     common = {"rule": "gram", "loss": "l2", "optimizer": {"lr": "token"}, "window": 3}
     return rule_from_table({**common, **RULES[name], **more})
-
-
-def forced(name: str, program: str = "torch") -> str:
-    """The name of a backend of torch or Triton that takes a schedule."""
-    backend = f"{program}_{name}_schedule"
-    if backend not in _FORCED:
-        make = TorchProgram if program == "torch" else TritonProgram
-        _FORCED[backend] = lambda rule: make(rule, None, name)
-        register_backend(backend, _FORCED[backend])
-    return backend
 
 
 def sizes_of(rule: MemoryRule, T: int) -> Shape:

@@ -9,16 +9,14 @@ import pytest
 import atlasgen
 from atlasgen.emit.refusals import kernel_refusals, kernel_schedule
 from atlasgen.errors import CompileError
-from atlasgen.runtime.compile import Factory, register_backend
 from atlasgen.runtime.configuration import default_configuration
-from atlasgen.runtime.torch_backend import TorchProgram
-from atlasgen.runtime.triton_backend import TritonProgram
 from atlasgen.schedules.pieces import LONGEST, rows_of_piece
 from atlasgen.schedules.refusals import refusals
 from atlasgen.schedules.serve import schedule
 from atlasgen.spec import load_rule, rule_from_table
 from atlasgen.spec.rule import MemoryRule
 from tests.rules.compare import Shape, check, make_case
+from tests.rules.forced import forced
 
 MOMENTUM = {"kind": "momentum", "lr": "token", "theta": "token"}
 NEWTON_SCHULZ = {"kind": "newton_schulz", "steps": 2}
@@ -57,16 +55,6 @@ RULES: dict[str, dict[str, Any]] = {
     "factor by row": {"block": {"size": 6, "row_scale": "token"}, "optimizer": MOMENTUM},
     "micro-steps": {"block": 4, "optimizer": {"lr": "token", "micro_steps": 2}, "retention": "token"},
 }
-_FORCED: dict[str, Factory] = {
-    "torch": lambda rule: TorchProgram(rule, None, "pieces"),
-    "triton": lambda rule: TritonProgram(rule, None, "pieces"),
-}
-
-
-def forced(backend: str) -> str:
-    """The name of a backend that takes this schedule."""
-    register_backend(f"{backend}_pieces", _FORCED[backend])
-    return f"{backend}_pieces"
 
 
 def rule_of(name: str) -> MemoryRule:
@@ -78,13 +66,13 @@ def rule_of(name: str) -> MemoryRule:
 def test_torch(name, start):
     """Calls of several blocks that start and end anywhere in pieces."""
     case = make_case(rule_of(name), Shape(B=2, T=19, H=2, K=6, V=6), seed=4, start=start)
-    check(case, forced("torch"), [(), (4,), (6, 13), (17, 18)])
+    check(case, forced("pieces", "torch"), [(), (4,), (6, 13), (17, 18)])
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_interpreted(name):
     case = make_case(rule_of(name), Shape(B=1, T=10, H=1, K=4, V=4), seed=3, start="state")
-    check(case, forced("triton"), [(), (5,)])
+    check(case, forced("pieces", "triton"), [(), (5,)])
 
 
 def test_rows_of_a_piece_divide_the_block():
